@@ -14,6 +14,7 @@ import argparse
 import tempfile
 from itertools import islice, product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import harness
@@ -26,16 +27,20 @@ BUILT, OPENED, STREAMED = WAYS = "cache, built", "cache, opened", "streaming"
 
 def measure(job: Job) -> dict[str, Any]:
     """One way at one size: seconds to the first batch, and sentences a second after the warm-up."""
+    import datasets
     from transformers import AutoTokenizer
 
-    from sentrep.data import Reading, SentRepDataModule
+    from sentrep.data import SentRepDataModule
     from sentrep.encoder.text.tokenizer import TextTokenizer
 
     tokenize = TextTokenizer(AutoTokenizer.from_pretrained(job.folder), limit=512)
     cache = f"{job.corpus}.{job.setting['batch']}-{job.setting['workers']}-{job.repeat if job.variant == BUILT else 0}"
-    reading = Reading(cache_dir=cache, streaming=job.variant == STREAMED, num_workers=job.setting["workers"])
-    data = SentRepDataModule(job.corpus, batch_size=job.setting["batch"], seed=0, reading=reading)
-    data.connect(tokenize, job.settings["max_length"])
+    datasets.config.HF_DATASETS_CACHE = cache
+    batch_size, workers = job.setting["batch"], job.setting["workers"]
+    data = SentRepDataModule(
+        job.corpus, batch_size=batch_size, seed=0, streaming=job.variant == STREAMED, num_workers=workers
+    )
+    data.connect(SimpleNamespace(tokenize=tokenize, max_length=job.settings["max_length"]))
     before, start = machine.used_mib(job.device), machine.now(job.device)
     data.setup("fit")
     batches = iter(data.train_dataloader())

@@ -107,8 +107,7 @@ def measure(options: argparse.Namespace, folder: str, temporary: Path) -> dict[s
     ten.write_text("\n".join(Path(corpus).read_text(encoding="utf-8").splitlines()[:SENTENCES]) + "\n")
     fit = [
         f"--model.encoder.backbone={folder}", "--model.objectives.simcse=Contrastive", f"--data.train={corpus}",
-        f"--data.reading.cache_dir={temporary / 'cache'}", "--data.batch_size=8", "--trainer.max_steps=1",
-        f"--trainer.accelerator={options.device}",
+        "--data.batch_size=8", "--trainer.max_steps=1", f"--trainer.accelerator={options.device}",
     ]  # fmt: skip
     ours = ["-m", "sentrep", "encode", folder, "--input", str(ten), "--output", target, "--overwrite", "true"]
     programs = {"sentrep": [*ours, "--device", "cpu"]}
@@ -135,6 +134,7 @@ def measure(options: argparse.Namespace, folder: str, temporary: Path) -> dict[s
 def _run(words: list[str], folder: Path, bytecode: str | None = None) -> float:
     """Run a Python process with the bytecode of this name; return its seconds of the processor."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment["HF_DATASETS_CACHE"] = str(folder / "cache")
     if bytecode is not None:
         environment |= {"PYTHONPYCACHEPREFIX": str(folder / bytecode), "OMP_NUM_THREADS": "1"}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -124,11 +124,11 @@ def objectives(name: str, folder: str) -> dict[str, Any]:
 
 def measure_ours(job: Job) -> dict[str, Any]:
     """sentrep: `SentRepModule` under Lightning's Trainer."""
+    import datasets
     import torch
     from lightning.pytorch import Callback, Trainer
 
     from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule
-    from sentrep.data import Reading
     from sentrep.encoder import Compute
 
     limit = job.settings["max_length"]
@@ -137,9 +137,9 @@ def measure_ours(job: Job) -> dict[str, Any]:
     adamw = functools.partial(torch.optim.AdamW, lr=LEARNING_RATE, weight_decay=0.0, fused=True)  # the peer's default
     terms = objectives(job.setting["objective"], job.folder)
     module = SentRepModule(encoder, terms, optimizer=adamw, seed=0)
-    reading = Reading(cache_dir=f"{job.corpus}.cache")
-    data = SentRepDataModule(job.corpus, batch_size=job.setting["batch"], seed=0, reading=reading)
-    data.connect(encoder.tokenize, encoder.max_length)
+    datasets.config.HF_DATASETS_CACHE = f"{job.corpus}.cache"
+    data = SentRepDataModule(job.corpus, batch_size=job.setting["batch"], seed=0)
+    data.connect(encoder)
     data.setup("fit")
     module.to(job.device)
     batch = module.transfer_batch_to_device(next(iter(data.train_dataloader())), torch.device(job.device), 0)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from datasketch import MinHash, MinHashLSH
 
-from sentrep.data import load_sts, open_corpus
+from sentrep.data import load, load_sts
 
 THRESHOLD = 0.8
 EMPTY = MinHash(64, hashfunc=zlib.crc32)
@@ -54,7 +54,7 @@ def count(train: Iterable[str], sets: dict[str, list[str]]) -> dict[str, tuple[i
 if __name__ == "__main__":
     text, *names = sys.argv[1:] or ("toy", "toy-dev")
     sets = {name: [*(pairs := load_sts(name)).first, *pairs.second] for name in names}
-    sentences = (sentence for row in open_corpus(text).rows() for sentence in row.sentences)
+    sentences = (sentence or "" for row in load(text, streaming=True) for sentence in row.values())
     print(f"{'set':<20}{'sentences':>10}{'equal':>8}{'near':>8}{'share':>9}")
     for name, (total, equal, near) in count(sentences, sets).items():
         print(f"{name:<20}{total:>10,}{equal:>8,}{near:>8,}{(equal + near) / total:>9.2%}")

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from multiprocessing import forkserver
 from pathlib import Path
@@ -18,6 +19,9 @@ from hypothesis import settings
 WALL = Path(__file__).parent / "without_network"
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(WALL), os.environ.get("PYTHONPATH")]))
 sys.path.insert(0, str(WALL))  # processes that tests start have it from the environment
+
+CACHE = tempfile.TemporaryDirectory(prefix="sentrep-tests-")
+os.environ["HF_DATASETS_CACHE"] = CACHE.name  # `datasets` reads it when it is imported
 
 sys.modules.pop("sitecustomize", None)  # a Python may come with one of its own
 import sitecustomize  # noqa: E402 (it blocks when it is imported, before anything of sentrep is)
@@ -53,7 +57,7 @@ def without_network(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tokenised text is kept in a folder of these tests, not in the user's."""
+    """Tracebacks are kept in a folder of these tests, not in the user's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SENTREP_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield

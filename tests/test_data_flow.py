@@ -35,7 +35,7 @@ READ = [
 
 def test_text_passes_no_file_twice_before_it_is_a_batch() -> None:
     files = [file for file, _ in READ]
-    assert READ[0][1] == "SentRepDataModule.training_text"
+    assert READ[0][1] == "SentRepDataModule.text"
     assert len(set(files)) == sum(a != b for a, b in zip(files, [None, *files[:-1]], strict=True)) <= 9
     assert files[-1] == STEP[0][0]
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from sentrep import InputError
-from sentrep.data.text.locations import download_hub_file
+from sentrep.data import load
 from sentrep.encoder.loading.sources import open_source
 
 ELSEWHERE = ("192.0.2.1", 80)  # an address that belongs to nobody (RFC 5737)
@@ -42,7 +42,7 @@ def test_the_hub_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, capfd: pytes
     with pytest.raises(InputError, match="the model hub did not answer"):
         open_source("owner/no-such-model")
     with pytest.raises(InputError, match="cannot be downloaded from the Hub"):
-        download_hub_file("hf://datasets/owner/name/file.txt")
+        load("owner/name")
     assert "Retrying" not in capfd.readouterr().err
 
 

@@ -38,14 +38,14 @@ HEAVY = {
 EXCLUSIVE = [{"norm", "value"}, {"SAM", "AWP"}]
 """Two values of one option."""
 
-STREAMING = "--data.reading.streaming true"
+STREAMING = "--data.streaming true"
 LIGHT = {
     "nothing": "",
     "streaming, linear schedule, profiler": f"{STREAMING} --model.scheduler linear --model.warmup_steps 1 "
     "--trainer.profiler simple",
     "cosine schedule, CSVLogger": "--model.scheduler cosine --model.warmup_steps 0.5 --trainer.logger CSVLogger "
     "--trainer.logger.save_dir runs",
-    "guard that skips, worker, sanity check, inference_mode": "--guard.action skip --data.reading.num_workers 1 "
+    "guard that skips, worker, sanity check, inference_mode": "--guard.action skip --data.num_workers 1 "
     "--trainer.num_sanity_val_steps 1 --trainer.inference_mode false",
     "no guard, epochs, no logger, deterministic": "--guard null --trainer.max_steps -1 --trainer.max_epochs 1 "
     "--trainer.val_check_interval 1.0 --trainer.logger false --trainer.deterministic true",

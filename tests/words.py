@@ -21,3 +21,10 @@ class WordTokenize:
             return ids, 0
         cut = sum(len(sentence) > max_length for sentence in ids)
         return [sentence if len(sentence) <= max_length else [*sentence[: max_length - 1], 2] for sentence in ids], cut
+
+
+class Words:
+    """What a data module reads of an encoder."""
+
+    def __init__(self, max_length: int | None = 8, fingerprint: str = "words") -> None:
+        self.tokenize, self.max_length = WordTokenize(fingerprint), max_length

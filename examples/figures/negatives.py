@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import sentrep
-from sentrep.data import open_corpus
+from sentrep.data import load
 from sentrep.evaluation.plots import legend_below, looks, new_figure, save_figure, styled
 from sentrep.functional import cosine_similarity_matrix
 
@@ -31,10 +31,10 @@ def sampled(vectors: torch.Tensor, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 if __name__ == "__main__":
     small = {"model_type": "bert", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-    load = sentrep.SentenceEncoder.from_pretrained
+    from_pretrained = sentrep.SentenceEncoder.from_pretrained
     model, text = sys.argv[1:] or (None, "toy")
-    encoder = load(model) if model else sentrep.SentenceEncoder(small, tokenizer="toy", pooling="mean")
-    distinct = list(dict.fromkeys(row.sentences[0] for row in open_corpus(text).rows() if not row.blank))
+    encoder = from_pretrained(model) if model else sentrep.SentenceEncoder(small, tokenizer="toy", pooling="mean")
+    distinct = list(dict.fromkeys(row["anchor"] for row in load(text, streaming=True) if row["anchor"]))
     chosen = np.random.default_rng(SEED).permutation(len(distinct))[:SENTENCES]
     vectors = encoder.encode([distinct[row] for row in chosen], convert_to_tensor=True).cpu()
     sizes = [2**power for power in range(4, 11) if 2**power <= len(vectors)]

@@ -13,14 +13,14 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
 import sentrep
-from sentrep.data import open_corpus
+from sentrep.data import toy
 from sentrep.evaluation.plots import legend_below, looks, new_figure, save_figure, styled
 
 METHOD, MOST, NAMED = "pca", 2000, 7  # labels that have a colour each; the others share grey
 
 
-def toy() -> pd.DataFrame:
-    texts = [row.sentences[0] for row in open_corpus("toy").rows() if not row.blank]
+def toy_texts() -> pd.DataFrame:
+    texts = toy.sentences()
     return pd.DataFrame({"text": texts, "label": ["short" if len(text) < 40 else "long" for text in texts]})
 
 
@@ -29,7 +29,7 @@ if __name__ == "__main__":
     load = sentrep.SentenceEncoder.from_pretrained
     model, table = sys.argv[1:] or (None, None)
     encoder = load(model) if model else sentrep.SentenceEncoder(small, tokenizer="toy", pooling="mean")
-    found = (pd.read_csv(table, dtype=str) if table else toy())[:MOST]
+    found = (pd.read_csv(table, dtype=str) if table else toy_texts())[:MOST]
     vectors = encoder.encode(
         found["text"].tolist(), normalize_embeddings=True
     )  # the cosine is what they are compared by

@@ -60,8 +60,8 @@ def backtranslate(
     from sentrep.data.augmentation.backtranslation import back_translate, in_batches
     from sentrep.data.augmentation.finished_pairs import FinishedShards
     from sentrep.data.augmentation.translation import Translator, settings_of
-    from sentrep.data.text.cells import PAIR
-    from sentrep.data.text.corpus import open_corpus
+    from sentrep.data.files import PAIR, sentences_of
+    from sentrep.data.text import open_text
     from sentrep.io.bars import progress_bar
     from sentrep.io.chunks import chunks_of
 
@@ -70,24 +70,23 @@ def backtranslate(
     check_target(output, [input], overwrite=overwrite)
     if not output.endswith(".parquet"):
         raise InputError(f"cannot write {output}: the output file must end in .parquet")
-    corpus = open_corpus(input, None if column is None else [column])
-    rows = sum(1 for _ in corpus.rows())  # an unreadable line shows here, before hours of work
+    text = open_text(input, None if column is None else [column])
+    rows = sum(1 for _ in text.rows)  # an unreadable line shows here, before hours of work
     if not rows:
-        raise InputError(f"{corpus.name}: no sentences in it; nothing was written")
+        raise InputError(f"{text.name}: no sentences in it; nothing was written")
     there = Translator(forward, generation, device=device, prefix=forward_prefix)
     back = Translator(backward, generation, device=device, prefix=backward_prefix)
     models = {"forward": there.fingerprint, "backward": back.fingerprint, "prefixes": [forward_prefix, backward_prefix]}
-    shards = FinishedShards(
-        output, {"text": corpus.fingerprint, **models, **settings_of(generation, device)}, overwrite
-    )
+    shards = FinishedShards(output, {"text": text.fingerprint, **models, **settings_of(generation, device)}, overwrite)
     with progress_bar(Console(stderr=True)) as bar:
         task = bar.add_task("Translating", total=rows, note="")
-        for number, some in enumerate(chunks_of(corpus.rows(), ROWS)):
+        sentences = enumerate(sentences_of(row)[0] for row in text.rows)
+        for number, some in enumerate(chunks_of(sentences, ROWS)):
             if number not in shards:
                 shards.add(number, in_batches(some, batch_size, lambda batch: back_translate(batch, there, back)))
             bar.advance(task, len(some))
     versions = {package: version(package) for package in ("torch", "transformers")}
-    notes = {"input": corpus.name, "forward": forward, "backward": backward, "batch_size": batch_size, **versions}
+    notes = {"input": input, "forward": forward, "backward": backward, "batch_size": batch_size, **versions}
     _print_verdicts(shards.put_together(PAIR, notes), output)
 
 

@@ -173,7 +173,7 @@ def _read(run: Run) -> Tree:
 def _open(run: Run, tree: Tree, data: SentRepDataModule) -> None:
     """Open the training text, the development sets and the models of a run."""
     if run.untrained is not True:
-        next(data.training_text().rows(), None)
+        next(iter(data.text().rows), None)
     if run.untrained:
         untrained_encoder(run, tree)
         return

@@ -79,18 +79,19 @@ def encode(
     if "RANK" in os.environ or int(os.environ.get("SLURM_NTASKS", 1)) > 1:
         raise InputError("encode writes one file from one process: start it without a launcher, or take --engine ray")
 
-    from sentrep.data.text.corpus import open_corpus
+    from sentrep.data.files import sentences_of
+    from sentrep.data.text import open_text
     from sentrep.encoder.fingerprint import fingerprint
 
     with tempfile.TemporaryDirectory(prefix="sentrep-") as kept:
-        corpus = open_corpus(_standard_input(kept) if input == "-" else input, None if column is None else [column])
-        check_target(output, [model, *(source.name for source in corpus.sources)], overwrite=overwrite)
-        sentences = (row.sentences[0] for row in corpus.rows())
+        text = open_text(_standard_input(kept) if input == "-" else input, None if column is None else [column])
+        check_target(output, [model, *text.files], overwrite=overwrite)
+        sentences = (sentences_of(row)[0] for row in text.rows)
         encoder = load_encoder(model, pooling, device, trust_remote_code, backend)
         check_precision(precision, encoder)
-        rows, blank = _counted(row.sentences[0] for row in corpus.rows())
+        rows, blank = _counted(sentences_of(row)[0] for row in text.rows)
         prompt = prompt_of(encoder, prompt_name)
-        settings = {"model": fingerprint(encoder), "text": corpus.fingerprint, "prompt": prompt, **how}
+        settings = {"model": fingerprint(encoder), "text": text.fingerprint, "prompt": prompt, **how}
         with Unfinished(output, (rows, encoder.truncate_dim or encoder.embedding_dim), settings, overwrite) as array:
             for block in array.blocks(sentences):
                 array.add(vectors_of(encoder, block, prompt=prompt, **how))

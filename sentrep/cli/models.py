@@ -11,18 +11,14 @@ import torch
 from sentrep import checks
 from sentrep.cli.errors import UsageError
 from sentrep.cli.options import search_current_folder
+from sentrep.data.files import sentences_of
 from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.data.text.corpus import Corpus, open_corpus
+from sentrep.data.text import load
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError, did_you_mean, first_line
 
 Precision = Literal["fp32", "bf16"]
 Backend = Literal["torch", "onnx"]
-
-
-def sentences_of(corpus: Corpus) -> Iterator[str]:
-    """The sentences of a text's first column, row by row."""
-    return (row.sentences[0] for row in corpus.rows())
 
 
 def load_encoder(
@@ -77,7 +73,7 @@ def whitening_corpus(whiten: str | None, whiten_dim: int | None) -> Iterator[str
     """
     if whiten is None and whiten_dim is not None:
         raise UsageError("--whiten_dim says how far to cut a whitening: name a file of sentences with --whiten")
-    return None if whiten is None else sentences_of(open_corpus(whiten))
+    return None if whiten is None else (sentences_of(row)[0] for row in load(whiten, streaming=True))
 
 
 def prompt_of(encoder: SentenceEncoder, name: str | None) -> str | None:

@@ -12,14 +12,14 @@ from typing import Any
 from sentrep.cli.recipe import Tree
 from sentrep.config import walk
 from sentrep.data import SentRepDataModule
+from sentrep.data.fingerprints import hash_columns, hash_of
 from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.data.text.fingerprints import hash_columns, hash_of
 from sentrep.io.paths import expanded
 
 _LIBRARIES = ("sentrep.", "torch.", "lightning.", "torchmetrics.")
 """Packages whose classes change with their versions alone."""
-_READ_OTHERWISE = ("data.train", "data.pairs", "data.test", "data.sts_folder", "data.reading.cache_dir")
-"""Keys whose files are told apart by the rows in them, and the folder of the cache."""
+_READ_OTHERWISE = ("data.train", "data.pairs", "data.test", "data.sts_folder")
+"""Keys whose files are told apart by the rows in them."""
 
 
 def content_of(tree: Tree, data: SentRepDataModule, trains: bool) -> str:
@@ -36,10 +36,7 @@ def content_of(tree: Tree, data: SentRepDataModule, trains: bool) -> str:
         if key not in _READ_OTHERWISE:
             found = value["class_path"] if isinstance(value, dict) else value
             names.update(text for text in (found if isinstance(found, list) else [found]) if isinstance(text, str))
-    text = ""
-    if trains:
-        corpus = data.training_text()
-        text = corpus.stamp if data.reading.streaming else corpus.fingerprint
+    text = data.text().fingerprint if trains else ""
     return hash_of(text, [(Path(name).name, _digest(files)) for name in sorted(names) if (files := _files(name))])
 
 

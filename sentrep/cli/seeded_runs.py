@@ -26,6 +26,7 @@ from sentrep.cli.fit import sort_words
 from sentrep.cli.recipe import Tree, read
 from sentrep.cli.run_folder import version_of
 from sentrep.data import SentRepDataModule
+from sentrep.data.files import is_blank, sentences_of
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder, fit_whitening
 from sentrep.errors import InputError
@@ -245,6 +246,6 @@ def _untrained(run: Run, tree: Tree) -> SentenceEncoder:
     encoder = untrained_encoder(run, tree).to(_device())
     if run.untrained == "whitened":
         data = build(SentRepDataModule, "data", tree["data"])
-        rows = (row.sentences for row in data.training_text().rows() if not row.blank)
+        rows = (row for row in map(sentences_of, data.text().rows) if not is_blank(row))
         fit_whitening(encoder, islice(chain.from_iterable(rows), WHITENING), show_progress_bar=False)
     return encoder.eval()

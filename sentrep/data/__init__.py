@@ -1,12 +1,14 @@
 """Training text, evaluation sets and batches.
 
-    datamodule         `SentRepDataModule`, which puts the rest together for a Trainer
-    arguments          its arguments (`Reading`) and their checks
-    text/              from a file, a folder, an address or the Hub to rows of sentences, and to token ids
+    text, files        from a file, a folder, an address or the Hub to rows of sentences: `load`; a file's rows
+    pairing            positives from another file, found by sentence
+    tokens             the text as token ids, tokenised once
     batches/           from rows to the batches of a process: order, collation, loaders
+    datamodule         `SentRepDataModule`, which puts these together for a Trainer
     sets/              evaluation sets: STS, transfer tasks
     augmentation/      new positives: back-translation
     toy/               the embedded corpus
+    fingerprints       hashes of texts and sets
 
 The names are imported on first use: PyTorch, Lightning and pyarrow take seconds, and the options of the command line
 need none of them.
@@ -17,7 +19,6 @@ from typing import TYPE_CHECKING
 from sentrep.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from sentrep.data.arguments import Reading as Reading
     from sentrep.data.batches.collate import Collate as Collate
     from sentrep.data.batches.distinct_batches import DistinctBatches as DistinctBatches
     from sentrep.data.batches.loaders import OneBatchLoader as OneBatchLoader
@@ -33,19 +34,16 @@ if TYPE_CHECKING:
     from sentrep.data.sets.sts import load_sts as load_sts
     from sentrep.data.sets.transfer import TRANSFER_NAMES as TRANSFER_NAMES
     from sentrep.data.sets.transfer import load_transfer as load_transfer
-    from sentrep.data.text.corpus import Corpus as Corpus
-    from sentrep.data.text.corpus import open_corpus as open_corpus
-    from sentrep.data.text.tables import TableFile as TableFile
-    from sentrep.data.text.tokenized import CorpusCounts as CorpusCounts
-    from sentrep.data.text.tokenized import TokenizedCorpus as TokenizedCorpus
-    from sentrep.data.text.tokenized import TokenizedRows as TokenizedRows
-    from sentrep.data.text.tokenized import TokenRows as TokenRows
-    from sentrep.data.text.tokenized import tokenize_corpus as tokenize_corpus
+    from sentrep.data.text import load as load
+    from sentrep.data.tokens import RowTokenizer as RowTokenizer
+    from sentrep.data.tokens import TextCounts as TextCounts
+    from sentrep.data.tokens import TokenizedText as TokenizedText
+    from sentrep.data.tokens import TokenRows as TokenRows
+    from sentrep.data.tokens import tokenize_text as tokenize_text
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "arguments": ("Reading",),
         "batches.collate": ("Collate",),
         "batches.distinct_batches": ("DistinctBatches",),
         "batches.loaders": ("OneBatchLoader", "ResumableLoader", "SentenceLoader"),
@@ -55,8 +53,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "sets.labelled": ("LabelledSet", "LabelledTexts"),
         "sets.sts": ("SET_NAMES", "PairsFile", "load_sts"),
         "sets.transfer": ("TRANSFER_NAMES", "load_transfer"),
-        "text.corpus": ("Corpus", "open_corpus"),
-        "text.tables": ("TableFile",),
-        "text.tokenized": ("CorpusCounts", "TokenizedCorpus", "TokenizedRows", "TokenRows", "tokenize_corpus"),
+        "text": ("load",),
+        "tokens": ("RowTokenizer", "TextCounts", "TokenizedText", "TokenRows", "tokenize_text"),
     },
 )

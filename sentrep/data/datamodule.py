@@ -13,19 +13,16 @@ from torch import nn
 from torchmetrics import Metric
 
 from sentrep import distributed
-from sentrep.data.arguments import AS_USUAL, Reading, check_arguments
 from sentrep.data.batches.collate import Collate
 from sentrep.data.batches.loaders import OneBatchLoader, ResumableLoader, SentenceLoader
 from sentrep.data.batches.sampler import GlobalBatchSampler
 from sentrep.data.batches.streaming import StreamedBatches
+from sentrep.data.pairing import joined
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.sts import PairsFile, load_all_sts
-from sentrep.data.text.corpus import Corpus, TrainingText, open_corpus
-from sentrep.data.text.fingerprints import hash_of
-from sentrep.data.text.memory import in_memory
-from sentrep.data.text.tokenized import TokenizedCorpus, TokenizedRows, tokenize_corpus
+from sentrep.data.text import Text, TrainingText, load, open_text
+from sentrep.data.tokens import RowTokenizer, TokenizedText, tokenize_text
 from sentrep.errors import InputError
-from sentrep.types import Tokenize
 
 logger = logging.getLogger("sentrep")
 
@@ -34,15 +31,15 @@ class SentRepDataModule(LightningDataModule):
     """The data of a run.
 
     With a Trainer, the tokenizer and the training length come from the module's ``encoder``, or from the ``encoder`` of
-    its only part with one. Without a Trainer, or if several parts have encoders, call
-    ``datamodule.connect(encoder.tokenize, encoder.max_length)``; without a Trainer then call ``setup("fit")`` and
-    ``train_dataloader()``.
+    its only part with one. Without a Trainer, or if several parts have encoders, call ``datamodule.connect(encoder)``;
+    without a Trainer then call ``setup("fit")`` and ``train_dataloader()``. A training reads the attributes and the
+    files as they are at its start.
 
     Args:
-        train: the training text: a file (txt, csv, tsv, jsonl, parquet, compressed or not), a glob, a folder written by
-            ``save_to_disk``, the id of a data set on the Hub, a list of these, or ``toy``, the embedded corpus. In
-            Python also data in memory: a list of texts, pairs or triples, a ``datasets.Dataset`` or a pandas
-            ``DataFrame``.
+        train: the training text, see `sentrep.data.load`: a file (txt, csv, tsv, jsonl, parquet, compressed or not), a
+            glob, an address, a folder written by ``save_to_disk``, the id of a data set on the Hub, a list of these,
+            or ``toy``, the embedded corpus. In Python also a list of texts, pairs or triples, a ``datasets.Dataset``
+            or a pandas ``DataFrame``.
         columns: the columns of the training text: one (sentences), two (sentence, positive) or three (with hard
             negative); numbers from 0 for a csv or tsv file without a header; None picks the usual names.
         val: evaluation sets during training: names such as ``stsb-dev`` (see `sentrep.data.SET_NAMES`), files, or
@@ -54,17 +51,25 @@ class SentRepDataModule(LightningDataModule):
         predict: the sentences for ``predict``, like ``train``; the first column is encoded, blank rows too.
         batch_size: sentences in a batch of one process.
         seed: of the order of the training text; None means the global seed of ``seed_everything``, or 0.
+        split: the split, where ``train``, ``pairs`` or ``predict`` is a data set with several.
         pairs: positives for a training text of sentences, joined by sentence: anything that ``train`` can be, with a
-            column of sentences and one of positives (``reading.pair_columns``). A sentence without a pair is
-            its own positive (counted).
+            column of sentences and one of positives. A sentence without a pair is its own positive (counted).
+        pair_columns: the two columns of ``pairs``; None picks the usual names.
         no_duplicates: no two rows of a batch of all processes share a sentence, see `sentrep.data.DistinctBatches`.
-        reading: how the text is read and kept: split, fraction, cache, workers, streaming.
+        fraction: share of the training text to use, in (0, 1].
+        streaming: read the text while training instead of tokenising it first, for text larger than the disk; see
+            `sentrep.data.StreamedBatches`. The length is unknown then, so the trainer needs ``max_steps``.
+        shuffle_buffer: rows in memory that streaming shuffles at a time.
+        num_workers: processes that prepare batches ahead, and tokenise a text of several files.
+
+    Raises:
+        InputError: ``streaming`` with a setting that needs the whole text, or wrong columns.
 
     Examples:
         >>> from sentrep import SentenceEncoder, SentRepDataModule
         >>> small = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
         >>> data = SentRepDataModule(train=["A dog barks.", "It rains today."], batch_size=2)
-        >>> data.connect(SentenceEncoder(small, tokenizer="toy").tokenize, 32)
+        >>> data.connect(SentenceEncoder(small, tokenizer="toy"))
         >>> data.setup("fit")
         >>> next(iter(data.train_dataloader())).anchor.input_ids.shape[0]
         2
@@ -81,55 +86,53 @@ class SentRepDataModule(LightningDataModule):
         predict: str | None = None,
         batch_size: int = 64,
         seed: int | None = None,
+        split: str = "train",
         pairs: TrainingText | None = None,
+        pair_columns: list[str | int] | None = None,
         no_duplicates: bool = False,
-        reading: Reading = AS_USUAL,
+        fraction: float = 1.0,
+        streaming: bool = False,
+        shuffle_buffer: int = 10_000,
+        num_workers: int = 0,
     ) -> None:
         super().__init__()
-        self.train, self.columns = train, columns
-        self.pairs = pairs
+        self.train, self.columns, self.split = train, columns, split
+        self.pairs, self.pair_columns = pairs, pair_columns
         self.val, self.test, self.sts_folder, self.predict = val or [], test or [], sts_folder, predict
         self.metrics = metrics or {}
-        self.batch_size, self.seed, self.no_duplicates = batch_size, seed, no_duplicates
-        self.reading = reading
-        check_arguments(self)
+        self.batch_size, self.seed, self.no_duplicates, self.fraction = batch_size, seed, no_duplicates, fraction
+        self.streaming, self.shuffle_buffer, self.num_workers = streaming, shuffle_buffer, num_workers
         self.fingerprint = ""
-        """Hash of the training text, its columns and longest line, after ``setup("fit")``."""
+        """Hash of the training text and its columns, after ``setup("fit")``."""
         self.val_sets, self.test_sets = list[ScoredPairs](), list[ScoredPairs]()
-        self._connected: tuple[Tokenize, int | None] | None = None
-        self._connected_in: Trainer | None = None
-        self._prepared = ""
-        """Fingerprint of the tokenizer with which `prepare_data` has just read the text."""
-        self._corpus: Corpus | None = None
-        self._rows: TokenizedCorpus | TokenizedRows | None = None
-        self._sampler: GlobalBatchSampler | StreamedBatches | None = None
+        self._connected: tuple[Any, Trainer | None] | None = None
+        self._text: Text | None = None
+        self._rows: TokenizedText | RowTokenizer | None = None
+        self._order: GlobalBatchSampler | StreamedBatches | None = None
 
-    def connect(self, tokenize: Tokenize, max_length: int | None) -> None:
-        """Set the tokenizer, without a Trainer or for a module with several encoders.
+    def connect(self, encoder: Any) -> None:
+        """Set the encoder whose tokens are read, without a Trainer or for a module with several encoders.
 
         A Trainer that fits a module with one encoder later takes that encoder's tokenizer and length instead.
 
         Args:
-            tokenize: ``encoder.tokenize``.
-            max_length: longest training sequence in tokens; None means the model's limit.
+            encoder: anything with ``tokenize`` and ``max_length``, the longest training sequence in tokens.
         """
-        self._connected, self._connected_in = (tokenize, max_length), self.trainer
+        self._connected = encoder, self.trainer
 
-    def training_text(self) -> Corpus:
-        """The training text, joined with `pairs`; nothing is read yet.
+    def text(self) -> Text:
+        """The training text, joined with `pairs`; the rows are not read yet.
 
         Raises:
-            InputError: a file is missing.
+            InputError: a file or a column is missing.
         """
-        split, columns = self.reading.split, self.reading.pair_columns
-        pairs = None if self.pairs is None else open_corpus(self.pairs, columns, split)
-        return open_corpus(self.train, self.columns, split, self.reading.streaming, pairs)
+        text = open_text(self.train, self.columns, self.split, self.streaming)
+        return text if self.pairs is None else joined(text, open_text(self.pairs, self.pair_columns, self.split))
 
     def prepare_data(self) -> None:
         """Tokenise the training text into the cache, on one process; the others open the cache in `setup`."""
-        if self.trainer is None or self.trainer.state.fn == TrainerFn.FITTING:
-            self._open_text()
-            self._prepared = self._token_rows().fingerprint
+        if not self.streaming and (self.trainer is None or self.trainer.state.fn == TrainerFn.FITTING):
+            tokenize_text(self.text(), self._tokenizer(), self.num_workers)
 
     def setup(self, stage: str) -> None:
         """Open the text and the sets of a stage.
@@ -141,12 +144,9 @@ class SentRepDataModule(LightningDataModule):
             InputError: something about the data is wrong; the message says what.
         """
         if stage == "fit":
-            if self._prepared != self._token_rows().fingerprint:
-                self._open_text()
-            self._prepared = ""  # the next training reads the text again: it may have changed, and `train` too
-            self._refuse_other_texts()
+            self._open_text()
         if stage in ("fit", "validate"):
-            self.val_sets = load_all_sts(self.val, self.sts_folder)
+            self.val_sets = load_all_sts(self.val, self.sts_folder) if self.val else []
         if stage == "test":
             self.test_sets = load_all_sts(self.test, self.sts_folder)
         if not {"validate": self.val, "test": self.test, "predict": self.predict}.get(stage, True):
@@ -155,44 +155,32 @@ class SentRepDataModule(LightningDataModule):
 
     def train_dataloader(self) -> ResumableLoader:
         """Batches of `sentrep.types.TextBatch`, each process its share."""
-        if self._rows is None:
+        if self._rows is None or self._text is None:
             raise RuntimeError('call setup("fit") first')
-        trainer = self.trainer
-        seed = distributed.global_seed() if self.seed is None else self.seed
-        self._sampler = self._order(seed=seed, reshuffle=not getattr(trainer, "overfit_batches", 0), **self._place())
+        trainer, pad_token_id = self.trainer, self._encoder().tokenize.pad_token_id
+        run: dict[str, Any] = {**self._place(), "reshuffle": not getattr(trainer, "overfit_batches", 0)}
+        run["seed"] = distributed.global_seed() if self.seed is None else self.seed
+        if isinstance(self._rows, RowTokenizer):
+            rows, buffer = self._text.rows, self.shuffle_buffer
+            self._order = StreamedBatches(rows, self.batch_size, buffer=buffer, gather=self._gather, **run)
+        else:
+            keys = self._rows.sentence_keys() if self.no_duplicates else None
+            order = GlobalBatchSampler(self._rows.rows.size, self.batch_size, fraction=self.fraction, keys=keys, **run)
+            logger.info(
+                "training on %d of %d rows in %d batches of %d; %d rows of each epoch %s and are left out",
+                *(order.kept, order.rows, len(order), order.global_batch_size, order.dropped),
+                "do not fill a batch or repeat sentences" if self.no_duplicates else "do not fill a batch",
+            )
+            self._order = order
         return ResumableLoader(
             self._rows,
-            self._sampler,
-            Collate(self._how_to_tokenize()[0].pad_token_id),
-            num_workers=self.reading.num_workers,
+            self._order,
+            Collate(pad_token_id),
+            num_workers=self.num_workers,
             pin_memory=trainer is not None and trainer.strategy.root_device.type == "cuda",
             fingerprint=self.fingerprint,
             completed=self._completed_batches if trainer else None,
         )
-
-    def _place(self) -> dict[str, int]:
-        trainer = self.trainer
-        return {"rank": trainer.global_rank, "world_size": trainer.world_size} if trainer else {}
-
-    def _order(self, **run: Any) -> GlobalBatchSampler | StreamedBatches:
-        if isinstance(self._rows, TokenizedRows):
-            assert self._corpus is not None
-            buffer = self.reading.shuffle_buffer
-            return StreamedBatches(self._corpus, self.batch_size, buffer=buffer, gather=self._gather, **run)
-        assert self._rows is not None
-        keys = self._rows.sentence_keys() if self.no_duplicates else None
-        order = GlobalBatchSampler(len(self._rows), self.batch_size, fraction=self.reading.fraction, keys=keys, **run)
-        logger.info(
-            "training on %d of %d rows in %d batches of %d; %d rows of each epoch %s and are left out",
-            *(order.kept, len(self._rows), len(order), order.global_batch_size, order.dropped),
-            "do not fill a batch or repeat sentences" if self.no_duplicates else "do not fill a batch",
-        )
-        return order
-
-    def _gather(self, numbers: Sequence[int]) -> list[list[int]]:
-        """Whole numbers of every process, by rank."""
-        device = self.trainer.strategy.root_device if self.trainer else None
-        return distributed.gather(torch.tensor(numbers, device=device)).view(-1, len(numbers)).tolist()
 
     def val_dataloader(self) -> list[OneBatchLoader]:
         """One loader a set, each gives one `sentrep.ScoredPairs`."""
@@ -205,71 +193,68 @@ class SentRepDataModule(LightningDataModule):
     def predict_dataloader(self) -> SentenceLoader:
         """Batches of sentences (list of str)."""
         assert self.predict is not None
-        corpus = open_corpus(self.predict, self.columns, self.reading.split)
-        return SentenceLoader(corpus, self.batch_size, **self._place())
+        text = load(self.predict, self.columns, self.split, streaming=True)
+        return SentenceLoader(text, self.batch_size, **self._place())
 
     def report(self) -> dict[str, Any]:
         """Counts for the record of a run: rows read, blank, kept, cut, left out; pairs of each set."""
         report: dict[str, Any] = {}
-        if self._corpus is not None:
-            report["train"] = {"source": self._corpus.name, "fingerprint": self.fingerprint, **self._counted()}
-        if isinstance(self._sampler, GlobalBatchSampler):
-            report["train"] |= {"used": self._sampler.kept, "left out of each epoch": self._sampler.dropped}
+        if self._rows is not None and self._text is not None:
+            report["train"] = {"source": self._text.name, "fingerprint": self.fingerprint}
+            report["train"] |= self._rows.report() if isinstance(self._rows, TokenizedText) else {"streaming": True}
+        if isinstance(self._order, GlobalBatchSampler):
+            report["train"] |= {"used": self._order.kept, "left out of each epoch": self._order.dropped}
         for stage, sets in (("val", self.val_sets), ("test", self.test_sets)):
             if sets:
                 report[stage] = {pairs.name: {"pairs": len(pairs), "protocol": pairs.protocol} for pairs in sets}
         return report
 
-    def _counted(self) -> dict[str, Any]:
-        if not isinstance(self._rows, TokenizedCorpus):
-            return {"streaming": True}
-        counts = self._rows.counts
-        found = {"rows": counts.rows, "blank": counts.blank, "kept": counts.kept, "sentences cut": counts.cut}
-        found["sentences cut in reading"] = counts.too_long
-        return found | ({} if self.pairs is None else {"without a pair": counts.unpaired})
-
     def _open_text(self) -> None:
-        reading = self.reading
-        if reading.streaming and self.trainer is not None and self.trainer.max_steps == -1:
+        needed = {"pairs": self.pairs is not None, "no_duplicates": self.no_duplicates, "fraction": self.fraction != 1}
+        if self.streaming and (asked := " and ".join(f"data.{name}" for name in needed if needed[name])):
+            raise InputError(f"data.streaming never holds the whole text, which {asked} needs: remove one of them")
+        if self.streaming and self.trainer is not None and self.trainer.max_steps == -1:
             raise InputError(
-                "data.reading.streaming does not know how long the text is: say when to stop by --trainer.max_steps, "
-                "for example the number of rows over the batch size of all processes"
+                "data.streaming does not know how long the text is: say when to stop by --trainer.max_steps, for "
+                "example the number of rows over the batch size of all processes"
             )
-        rows, corpus = self._token_rows(), self.training_text()
-        if reading.streaming:
-            self._rows, text = rows, corpus.stamp
-        else:
-            self._rows = tokenize_corpus(corpus, rows, reading.cache_dir, reading.num_workers)
-            text = corpus.fingerprint
-        self.fingerprint = hash_of(text, reading.longest_line)
-        self._corpus = corpus
+        self._text = self.text()
+        self.fingerprint, self._rows = self._text.fingerprint, self._tokenizer()
+        if not self.streaming:
+            self._rows = tokenize_text(self._text, self._rows, self.num_workers)
+            self._rows.log(self._text.name)
+        if self.trainer is not None and self.trainer.world_size > 1:
+            strategy = self.trainer.strategy
+            if not strategy.reduce_boolean_decision(strategy.broadcast(self.fingerprint) == self.fingerprint):
+                raise InputError("data.train: the processes hold different texts; give all the same, in one order")
 
-    def _token_rows(self) -> TokenizedRows:
-        return TokenizedRows(*self._how_to_tokenize(), self.reading.longest_line)
+    def _tokenizer(self) -> RowTokenizer:
+        encoder = self._encoder()
+        return RowTokenizer(encoder.tokenize, encoder.max_length)
 
-    def _refuse_other_texts(self) -> None:
-        """Every process holds texts of its own, which an unseeded shuffle makes other ones."""
-        if self.trainer is None or not any(map(in_memory, (self.train, self.pairs))):
-            return
-        strategy = self.trainer.strategy
-        if not strategy.reduce_boolean_decision(strategy.broadcast(self.fingerprint) == self.fingerprint):
-            raise InputError("data.train: the processes hold different texts; give all of them the same, in one order")
-
-    def _how_to_tokenize(self) -> tuple[Tokenize, int | None]:
+    def _place(self) -> dict[str, int]:
         trainer = self.trainer
-        if self._connected is not None and self._connected_in is trainer:
-            return self._connected
-        encoders = _encoders(trainer.lightning_module) if trainer else []
+        return {"rank": trainer.global_rank, "world_size": trainer.world_size} if trainer else {}
+
+    def _gather(self, numbers: Sequence[int]) -> list[list[int]]:
+        """Whole numbers of every process, by rank."""
+        device = self.trainer.strategy.root_device if self.trainer else None
+        return distributed.gather(torch.tensor(numbers, device=device)).view(-1, len(numbers)).tolist()
+
+    def _encoder(self) -> Any:
+        connected, trainer = self._connected or (None, None)
+        if connected is not None and trainer is self.trainer:
+            return connected
+        encoders = _encoders(self.trainer.lightning_module) if self.trainer else []
         if len(encoders) == 1:
-            return encoders[0].tokenize, encoders[0].max_length
-        if self._connected is not None:
-            return self._connected
-        if trainer is None:
-            raise RuntimeError("call connect(encoder.tokenize, encoder.max_length) first, or use a Trainer")
-        name = type(trainer.lightning_module).__name__
+            return encoders[0]
+        if connected is not None:
+            return connected
+        if self.trainer is None:
+            raise RuntimeError("call connect(encoder) first, or use a Trainer")
         raise InputError(
-            f"data: {name} has {len(encoders)} encoders, in modules that have one as their "
-            "attribute encoder; say whose tokens to read: data.connect(encoder.tokenize, encoder.max_length)"
+            f"data: {type(self.trainer.lightning_module).__name__} has {len(encoders)} encoders, in modules that have "
+            "one as their attribute encoder; say whose tokens to read: data.connect(encoder)"
         )
 
     def _completed_batches(self) -> int:

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.stats
 from torch import Tensor
 
+from sentrep.data.fingerprints import hash_columns
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.transfer import TRANSFER_NAMES
-from sentrep.data.text.fingerprints import hash_columns
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.evaluation.results import TaskResult

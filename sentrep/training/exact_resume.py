@@ -126,8 +126,7 @@ def run_settings(trainer: Trainer, module: Any) -> Tree:
     data: Any = trainer.datamodule  # type: ignore[attr-defined]
     found = {"model.seed": module.seed, "trainer.precision": str(trainer.precision), "processes": trainer.world_size}
     if isinstance(data, SentRepDataModule):
-        fraction = data.reading.fraction
-        found |= {"data.batch_size": data.batch_size, "data.seed": data.seed, "data.reading.fraction": fraction}
+        found |= {"data.batch_size": data.batch_size, "data.seed": data.seed, "data.fraction": data.fraction}
     for key in _TRAINER:
         value = getattr(trainer, key)
         found[f"trainer.{key}"] = str(value.value) if isinstance(value, Enum) else value  # a checkpoint holds no enum

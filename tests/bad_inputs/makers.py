@@ -36,15 +36,14 @@ def workplace(folder: Path) -> Path:
     here = Path.cwd()
     os.chdir(folder)
     try:
-        flags = ["--trainer.logger.save_dir", "trained", "--data.reading.cache_dir", str(folder / "cache")]
+        flags = ["--trainer.logger.save_dir", "trained"]
         assert main(["fit", "-c", "run.yaml", *flags]) == 0
         run = folder / "trained" / "run" / "version_0"
         (run / "checkpoints" / "last.ckpt").rename(folder / "best.ckpt")
         (run / "model").rename(folder / "model")
     finally:
         os.chdir(here)
-    for left in ("trained", "cache"):
-        shutil.rmtree(folder / left)
+    shutil.rmtree(folder / "trained")
     return folder
 
 

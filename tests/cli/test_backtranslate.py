@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from marian import save_tiny_marian
-from words import WordTokenize
+from words import Words
 
 from sentrep.cli import backtranslate, main
-from sentrep.data import Reading, SentRepDataModule, toy
+from sentrep.data import SentRepDataModule, toy
 from sentrep.data.augmentation.finished_pairs import RECORD, FinishedShards
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
@@ -70,8 +70,8 @@ def test_pairs_are_written_counted_and_read_without_flags(
     assert [path.name for path in Path("new").iterdir()] == ["pairs.parquet"]
 
     for options in ({"train": "new/pairs.parquet"}, {"train": "corpus.txt", "pairs": "new/pairs.parquet"}):
-        data = SentRepDataModule(**options, reading=Reading(cache_dir="cache"), batch_size=4)
-        data.connect(WordTokenize(), 32)
+        data = SentRepDataModule(**options, batch_size=4)
+        data.connect(Words(32))
         data.setup("fit")
         assert data.report()["train"].get("without a pair", 0) == (119 - len(table) if "pairs" in options else 0)
         assert next(iter(data.train_dataloader())).positive is not None

@@ -32,7 +32,7 @@ def test_the_recipe_with_a_corpus_and_pairs_trains(workplace: Path, capsys: pyte
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "sentrep: one run: run.yaml, overridden by joined.yaml"
     (line,) = [line for line in said if "without a pair" in line]
-    assert line.startswith(f"corpus.txt with the pairs of pairs.parquet: {len(sentences)} rows tokenised")
+    assert line.startswith(f"corpus.txt with the pairs of pairs.parquet: {len(sentences)} rows (")
     assert f", {len(sentences) - 5} without a pair and their own positive, " in line
     config = yaml.safe_load((workplace / "runs/run/version_0/config.yaml").read_text())
     assert config["data"]["pairs"] == "pairs.parquet"

@@ -107,7 +107,7 @@ def test_other_settings_are_listed_and_refused(workplace: Path, capsys: pytest.C
         "--model.objectives.simcse.temperature=0.2", "--model.optimizer.lr=1e-4", "--data.batch_size=2",
         "--trainer.accumulate_grad_batches=3",
     ]  # fmt: skip
-    words = ["--ckpt_path=last", "--trainer.max_steps=6", "--data.reading.num_workers=0", "--collapse=null", *changes]
+    words = ["--ckpt_path=last", "--trainer.max_steps=6", "--data.num_workers=0", "--collapse=null", *changes]
     assert fit(*words) == 1
     lines = capsys.readouterr().err.splitlines()
     assert [line for line in lines if " in the checkpoint, " in line] == [

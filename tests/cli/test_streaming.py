@@ -9,7 +9,10 @@ import torch
 
 from sentrep.cli import main
 
-STREAM = ["--data.reading", "{streaming: true, shuffle_buffer: 8, num_workers: 1}", "--data.batch_size", "3"]
+STREAM = [
+    *("--data.streaming", "true", "--data.shuffle_buffer", "8"),
+    *("--data.num_workers", "1", "--data.batch_size", "3"),
+]
 
 
 def fit(*words: str, steps: int) -> int:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from lightning.pytorch import LightningModule, seed_everything
 from lightning.pytorch.utilities.seed import isolate_rng
-from words import WordTokenize
+from words import Words, WordTokenize
 
-from sentrep.data import PairsFile, Reading, SentRepDataModule
+from sentrep.data import PairsFile, SentRepDataModule
 from sentrep.errors import InputError
 from sentrep.types import TextBatch, Tokenize
 from support import quiet_trainer
@@ -24,12 +24,12 @@ def corpus(tmp_path: Path) -> str:
 
 def connected(corpus: str, **options: Any) -> SentRepDataModule:
     data = SentRepDataModule(corpus, batch_size=4, **options)
-    data.connect(WordTokenize(), 8)
+    data.connect(Words())
     return data
 
 
 def test_without_a_trainer(corpus: str) -> None:
-    data = connected(corpus, val=["toy-dev"], reading=Reading(fraction=0.5))
+    data = connected(corpus, val=["toy-dev"], fraction=0.5)
     data.prepare_data()
     data.setup("fit")
     batches = list(data.train_dataloader())
@@ -44,7 +44,6 @@ def test_without_a_trainer(corpus: str) -> None:
             "blank": 1,
             "kept": 21,
             "sentences cut": 0,
-            "sentences cut in reading": 0,
             "used": 10,
             "left out of each epoch": 2,
         },
@@ -83,17 +82,6 @@ def test_sets_need_distinct_names(corpus: str, tmp_path: Path) -> None:
         connected(corpus, test=[path, path]).setup("test")
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_the_fingerprint_follows_the_longest_line(corpus: str, streaming: bool) -> None:
-    """So that a resumed run does not read other sentences than it began with."""
-    modules = [connected(corpus, reading=Reading(streaming=streaming, longest_line=line)) for line in (5, 5, 6)]
-    for data in modules:
-        data.setup("fit")
-    first, same, other = (data.fingerprint for data in modules)
-    assert first == same != other
-    assert next(iter(modules[0].train_dataloader())).anchor.input_ids.shape == (4, 3)  # as "sente" is one word
-
-
 def lengths(data: SentRepDataModule) -> tuple[int, int, list[int]]:
     """Batches of the text, their width, and pairs of the validation sets, for the next training."""
     data.prepare_data()
@@ -115,8 +103,7 @@ def test_what_is_set_or_edited_after_a_training_is_followed_in_the_next(corpus: 
     data.train, data.val = ["one longer sentence of seven words here", "another"] * 6, []
     assert lengths(data) == (3, 8, [])
     assert len({before, data.fingerprint}) == 2
-    data.reading = Reading(streaming=True)
-    data.train = corpus
+    data.train, data.streaming = corpus, True
     data.setup("fit")
     assert data.report()["train"]["streaming"]
 
@@ -170,20 +157,22 @@ class Reader(LightningModule):
         return None
 
 
-@pytest.mark.parametrize("reading", [Reading(), Reading(streaming=True)])
-def test_every_module_reads_the_ids_of_its_own_tokenizer(tmp_path: Path, reading: Reading) -> None:
+@pytest.mark.parametrize("streaming", [False, True])
+def test_every_module_reads_the_ids_of_its_own_tokenizer(tmp_path: Path, streaming: bool) -> None:
     (tmp_path / "corpus.txt").write_text("\n".join(f"{number} sheep" for number in range(21)))
-    data = SentRepDataModule(str(tmp_path / "corpus.txt"), batch_size=4, reading=reading)
+    data = SentRepDataModule(str(tmp_path / "corpus.txt"), batch_size=4, streaming=streaming)
 
     def read(tokenize: Tokenize, max_length: int) -> tuple[int, int]:
         module = Reader(tokenize, max_length)
         quiet_trainer(max_steps=9, max_epochs=1).fit(module, data)
         return module.read
 
-    data.connect(OtherWords("other"), 3)  # for a look at the data; a module with one encoder says it anew
+    data.connect(
+        SimpleNamespace(tokenize=OtherWords("other"), max_length=3)
+    )  # for a look at the data; a module with one encoder says it anew
     assert read(WordTokenize(), 8) == (4, 1)
     assert read(WordTokenize(), 3) == (3, 1)
     assert read(OtherWords("other"), 8) == (4, 1001)
-    data.connect(WordTokenize(), 3)
+    data.connect(Words(3))
     data.setup("fit")
     assert next(iter(data.train_dataloader())).anchor.input_ids.shape == (4, 3)

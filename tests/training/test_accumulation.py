@@ -14,7 +14,6 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor
 
 from sentrep import SentRepDataModule, SentRepModule, distributed
-from sentrep.data.arguments import Reading
 from sentrep.objectives import Contrastive
 from support import assert_same, quiet_trainer, run_processes, tiny_encoder, toy_sentences
 
@@ -28,8 +27,7 @@ def fit(train: Any, batch_size: int, *callbacks: Any, resume: str | None = None,
     optimizer = functools.partial(torch.optim.SGD, lr=trainer.pop("lr", 1e-15))
     encoder = tiny_encoder(dropout=trainer.pop("dropout", 0.0)).double()
     module = SentRepModule(encoder, [Contrastive()], optimizer=optimizer, scheduler="constant", seed=1)
-    reading = Reading(streaming=streaming, shuffle_buffer=1) if streaming else Reading()
-    data = SentRepDataModule(train, batch_size=batch_size // world, seed=2, reading=reading)
+    data = SentRepDataModule(train, batch_size=batch_size // world, seed=2, streaming=streaming, shuffle_buffer=1)
     many = {"devices": world, "strategy": "ddp"} if world > 1 else {}
     quiet_trainer(callbacks=list(callbacks), **many, **trainer).fit(module, data, ckpt_path=resume)
     return module

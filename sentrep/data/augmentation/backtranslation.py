@@ -7,8 +7,7 @@ from typing import Any
 
 from sentrep.data.augmentation.finished_pairs import KEPT, VERDICT
 from sentrep.data.augmentation.translation import Translation
-from sentrep.data.text.cells import PAIR
-from sentrep.data.text.corpus import CorpusRow
+from sentrep.data.files import PAIR
 from sentrep.io.chunks import chunks_of
 
 BLANK = "blank in the input"
@@ -18,29 +17,29 @@ Translate = Callable[[Sequence[str], tuple[int, ...]], list[Translation]]
 """A `Translator`: sentences and what to draw from, to translations."""
 
 
-def back_translate(rows: Sequence[CorpusRow], forward: Translate, backward: Translate) -> list[dict[str, Any]]:
+def back_translate(rows: Sequence[tuple[int, str]], forward: Translate, backward: Translate) -> list[dict[str, Any]]:
     """Rows with their back-translations and verdicts.
 
     Args:
-        rows: preferably of similar lengths.
+        rows: numbers of rows and their sentences, preferably of similar lengths.
         forward: into the pivot language.
         backward: and back.
 
     Examples:
         >>> def upper(sentences, draw):
         ...     return [Translation(sentence.upper(), None) for sentence in sentences]
-        >>> rows = [CorpusRow(7, ("hello",)), CorpusRow(9, ("",))]
+        >>> rows = [(7, "hello"), (9, "")]
         >>> [tuple(row.values()) for row in back_translate(rows, upper, upper)]
         [('hello', 'HELLO', 'kept'), ('', '', 'blank in the input')]
     """
-    results = [Translation(row.sentences[0], BLANK if row.blank else None) for row in rows]
-    first = min(row.number for row in rows)
+    results = [Translation(sentence, None if sentence.strip() else BLANK) for _, sentence in rows]
+    first = min(number for number, _ in rows)
     for leg, translate in enumerate((forward, backward)):
         if given := [index for index, (text, problem) in enumerate(results) if text and problem is None]:
             translations = translate([results[index].text for index in given], (first, leg))
             for index, translation in zip(given, translations, strict=True):
                 results[index] = translation
-    sentences = [row.sentences[0] for row in rows]
+    sentences = [sentence for _, sentence in rows]
     return [
         {**dict(zip(PAIR, (sentence, text), strict=True)), VERDICT: problem or (KEPT if text.strip() else EMPTY)}
         for sentence, (text, problem) in zip(sentences, results, strict=True)
@@ -48,9 +47,9 @@ def back_translate(rows: Sequence[CorpusRow], forward: Translate, backward: Tran
 
 
 def in_batches(
-    rows: Sequence[CorpusRow],
+    rows: Sequence[tuple[int, str]],
     size: int,
-    finish: Callable[[Sequence[CorpusRow]], list[dict[str, Any]]],
+    finish: Callable[[Sequence[tuple[int, str]]], list[dict[str, Any]]],
 ) -> list[dict[str, Any]]:
     """Finished rows in their order; they are finished in batches of sentences of like lengths, the longest first.
 
@@ -59,7 +58,7 @@ def in_batches(
         size: of a batch.
         finish: a batch to its finished rows.
     """
-    order = sorted(range(len(rows)), key=lambda place: -len(rows[place].sentences[0]))
+    order = sorted(range(len(rows)), key=lambda place: -len(rows[place][1]))
     found: dict[int, dict[str, Any]] = {}
     for batch in chunks_of(order, size):
         found |= zip(batch, finish([rows[place] for place in batch]), strict=True)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sentrep.data.text.tokenized import TokenRows
+from sentrep.data.tokens import TokenRows
 from sentrep.types import TextBatch, TokenBatch
 
 

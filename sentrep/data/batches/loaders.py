@@ -7,13 +7,14 @@ from itertools import islice
 from typing import Any
 
 import torch
+from datasets import IterableDataset
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch.utils.data import DataLoader
 
 from sentrep.data.batches.sampler import BatchOrder
+from sentrep.data.files import sentences_of
 from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.data.text.corpus import Corpus
-from sentrep.data.text.tokenized import TokenizedCorpus, TokenizedRows
+from sentrep.data.tokens import RowTokenizer, TokenizedText
 from sentrep.errors import InputError
 from sentrep.io.chunks import chunks_of
 from sentrep.types import TextBatch
@@ -38,7 +39,7 @@ class ResumableLoader:
 
     def __init__(
         self,
-        corpus: TokenizedCorpus | TokenizedRows,
+        corpus: TokenizedText | RowTokenizer,
         sampler: BatchOrder,
         collate: Callable[[Any], TextBatch],
         *,
@@ -123,20 +124,20 @@ class OneBatchLoader:
 
 
 class SentenceLoader:
-    """Batches of sentences in the order of the corpus, blank rows included so that outputs line up with the rows.
+    """Batches of sentences in the order of the text, blank rows included so that outputs line up with the rows.
 
     Args:
-        corpus: where the sentences (its first column) come from.
+        text: where the sentences (its first column) come from.
         batch_size: sentences in a batch.
         rank: this process; of W processes it takes the batches rank, rank + W, ...
         world_size: W.
     """
 
-    def __init__(self, corpus: Corpus, batch_size: int, *, rank: int = 0, world_size: int = 1) -> None:
-        self._corpus = corpus
+    def __init__(self, text: IterableDataset, batch_size: int, *, rank: int = 0, world_size: int = 1) -> None:
+        self._text = text
         self._batch_size = batch_size
         self._rank, self._world_size = rank, world_size
 
     def __iter__(self) -> Iterator[list[str]]:
-        batches = chunks_of((row.sentences[0] for row in self._corpus.rows()), self._batch_size)
+        batches = chunks_of((sentences_of(row)[0] for row in self._text), self._batch_size)
         return islice(batches, self._rank, None, self._world_size)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
-from sentrep import checks
 from sentrep.data.batches.distinct_batches import DistinctBatches
 from sentrep.errors import InputError
 
@@ -28,7 +27,8 @@ class BatchOrder(Sampler[list[Any]], ABC):
     """
 
     def __init__(self, batch_size: int, rank: int, world_size: int) -> None:
-        checks.whole(self, 1, batch_size=batch_size)
+        if batch_size < 1:
+            raise InputError(f"data.batch_size must be at least 1, got {batch_size}")
         self.batch_size, self.rank, self.world_size = batch_size, rank, world_size
         self.epoch = 0
         self.done = 0
@@ -118,7 +118,8 @@ class GlobalBatchSampler(BatchOrder):
         reshuffle: bool = True,
         keys: NDArray[np.uint64] | None = None,
     ) -> None:
-        checks.within(self, 0, 1, open_below=True, fraction=fraction)
+        if not 0 < fraction <= 1:
+            raise InputError(f"data.fraction must be above 0 and at most 1, got {fraction}")
         super().__init__(batch_size, rank, world_size)
         self.rows, self.seed, self.fraction, self.reshuffle = rows, seed, fraction, reshuffle
         self.kept = max(1, round(fraction * rows)) if rows else 0

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from datasets import IterableDataset
 
-from sentrep import checks
 from sentrep.data.batches.sampler import BatchOrder
-from sentrep.data.text.corpus import Corpus, CorpusRow
+from sentrep.data.files import is_blank, sentences_of
+from sentrep.data.tokens import StreamedRow
+from sentrep.errors import InputError
 
 logger = logging.getLogger("sentrep")
 
@@ -20,7 +22,7 @@ Numbers: TypeAlias = Sequence[int]
 class _Window(NamedTuple):
     """Rows that are shuffled together."""
 
-    rows: list[CorpusRow]
+    rows: list[StreamedRow]
     behind: tuple[int, int]
     """The file (in the epoch's order) and the row in it where the next window begins."""
 
@@ -39,7 +41,7 @@ class StreamedBatches(BatchOrder):
     W processes with batch size n see what one process with W·n sees.
 
     Args:
-        corpus: the text.
+        text: the rows; a file, or a shard of a data set, is a shard.
         batch_size: n, rows per process.
         buffer: rows to shuffle at a time, at least 1; 1 shuffles the files alone.
         rank: r.
@@ -49,12 +51,12 @@ class StreamedBatches(BatchOrder):
         gather: gives the numbers of every process, in the order of the ranks, once in each window.
 
     Raises:
-        InputError: a number is out of range; while reading: see `Corpus.blocks`, or the text does not fill a batch.
+        InputError: a number is out of range; while reading: see `sentrep.data.load`, or the text does not fill a batch.
     """
 
     def __init__(
         self,
-        corpus: Corpus,
+        text: IterableDataset,
         batch_size: int,
         *,
         buffer: int = 10_000,
@@ -64,17 +66,18 @@ class StreamedBatches(BatchOrder):
         reshuffle: bool = True,
         gather: Callable[[Numbers], Sequence[Numbers]] = lambda own: [own],
     ) -> None:
-        checks.whole(self, 1, shuffle_buffer=buffer)
+        if buffer < 1:
+            raise InputError(f"data.shuffle_buffer must be at least 1, got {buffer}")
         super().__init__(batch_size, rank, world_size)
-        self.corpus, self.buffer, self.seed, self.reshuffle = corpus, buffer, seed, reshuffle
+        self.text, self.buffer, self.seed, self.reshuffle = text, buffer, seed, reshuffle
         self._gather = gather
-        self._divides = len(corpus.sources) >= world_size
+        self._divides = text.num_shards >= world_size
         """Whether each process reads files of its own."""
         if not self._divides:
             logger.warning(
-                "%s: fewer files (%d) than processes (%d), so that each process reads the whole text; divide it into "
-                "more files, and each reads its part",
-                *(corpus.name, len(corpus.sources), world_size),
+                "fewer files (%d) than processes (%d), so that each process reads the whole text; divide it into more "
+                "files, and each reads its part",
+                *(text.num_shards, world_size),
             )
         self._width = batch_size if self._divides else self.global_batch_size
         """Rows read for a batch of this process."""
@@ -104,8 +107,8 @@ class StreamedBatches(BatchOrder):
         super().resume(epoch, done, skipped, place)
         self._places = {place["window"]: place["begins"]} if place else {}
 
-    def __iter__(self) -> Iterator[list[CorpusRow]]:
-        files = self._draws().permutation(len(self.corpus.sources)).tolist()
+    def __iter__(self) -> Iterator[list[StreamedRow]]:
+        files = self._draws().permutation(self.text.num_shards).tolist()
         offset = 0 if self._divides else self.rank * self.batch_size
         done, self._blank = self.done, 0
         number = done // self._batches if self.place(done) else 0
@@ -130,26 +133,25 @@ class StreamedBatches(BatchOrder):
         if number == 1 and not whole:
             raise self.too_few(len(rows))
         logger.info(
-            "%s: end of an epoch; %d rows that do not fill a batch are left out; %d blank ones skipped%s",
-            *(self.corpus.name, len(rows) - whole * self._width, self._blank),
+            "end of an epoch of streamed text; %d rows that do not fill a batch are left out; %d blank ones skipped%s",
+            *(len(rows) - whole * self._width, self._blank),
             " since the run was resumed" if self._resumed else "",
         )
 
     def _windows(self, files: Sequence[int], file: int, row: int) -> Iterator[_Window]:
         """The windows from a row of a file on; the last one, which may be empty, is not whole."""
-        rows, step = list[CorpusRow](), len(self.corpus.sources)
+        rows, shards = list[StreamedRow](), self.text.num_shards
         for place, source in enumerate(files[file:], start=file):
-            for found in self.corpus.blocks_of(self.corpus.sources[source], source, step):
-                for one in found:
-                    if place == file and one.number // step < row:
-                        continue
-                    if one.blank:
-                        self._blank += 1
-                        continue
-                    rows.append(one)
-                    if len(rows) == self._batches * self._width:
-                        yield _Window(rows, (place, one.number // step + 1))
-                        rows = []
+            skipped = row if place == file else 0
+            for number, found in enumerate(self.text.shard(shards, source).skip(skipped), start=skipped):
+                sentences = sentences_of(found)
+                if is_blank(sentences):
+                    self._blank += 1
+                    continue
+                rows.append((number * shards + source, sentences))
+                if len(rows) == self._batches * self._width:
+                    yield _Window(rows, (place, number + 1))
+                    rows = []
         yield _Window(rows, (len(files), 0))
 
     def _draws(self, *window: int) -> np.random.Generator:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sentrep.data.text.fingerprints import hash_columns
+from sentrep.data.fingerprints import hash_columns
 
 
 @dataclass

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sentrep.data.text.cells import text_cell
+from sentrep.data.files import text_cell
 from sentrep.errors import InputError
 from sentrep.io.paths import check_plain, not_there
 

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
+import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sentrep.data import toy
+from sentrep.data.files import cells_of, shown, text_cell
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.senteval import read_lines, senteval_place, tab_rows
-from sentrep.data.text.cells import number_cell, text_cell
-from sentrep.data.text.corpus import checked_columns
-from sentrep.data.text.memory import hold_hub
-from sentrep.data.text.tables import TableFile
+from sentrep.data.text import from_hub
 from sentrep.errors import InputError, did_you_mean
-from sentrep.io.paths import check_name, expanded
+from sentrep.io.paths import check_name, check_plain, expanded, not_there
 
 logger = logging.getLogger("sentrep")
 
 
 @dataclass
 class PairsFile:
-    """A file of two sentences and a score a row, in any format of `TableFile`."""
+    """A file of two sentences and a score a row: csv, tsv, jsonl or parquet, compressed or not."""
 
     path: str
     """The file."""
@@ -66,6 +67,7 @@ _TOY = {"toy-dev": "dev", "toy-test": "test"}
 SET_NAMES = (*_SETS, *_ALIASES, *_TOY)
 """Every name that `load_sts` knows."""
 
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _Pair = tuple[str, str, float, str]
 
 
@@ -137,6 +139,19 @@ def not_at_hand(specs: Sequence[str | PairsFile]) -> dict[str, InputError]:
     return missing
 
 
+def number_cell(value: Any, where: str) -> float:
+    """A cell as a number, a score, written in plain digits.
+
+    Raises:
+        InputError: it is none, or not finite; what Python takes for one as well (``1_0``, True) counts for none.
+    """
+    digits = str(value).strip()
+    number = float(digits) if _NUMBER.fullmatch(digits) else math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{where}: the score {shown(value)} is not a finite number")
+    return number
+
+
 def _scored_pairs(name: str, pairs: list[_Pair], protocol: str, expected: int, where: str) -> ScoredPairs:
     if len(pairs) != expected:
         raise InputError(f"{where}: {len(pairs)} scored pairs of {name} where {expected} are expected; is it complete?")
@@ -149,13 +164,18 @@ def _scored_pairs(name: str, pairs: list[_Pair], protocol: str, expected: int, w
 
 def _load_pairs_file(spec: PairsFile) -> ScoredPairs:
     path = expanded(spec.path)
-    table = TableFile(path)
-    columns = checked_columns(spec.columns)
+    if os.path.lexists(path):
+        check_plain(path)
+    else:
+        raise not_there(path)
     if len(spec.columns) != 3:
         raise InputError(f"{path}: columns {list(spec.columns)}; expected three: sentence, sentence, score")
     pairs: list[_Pair] = []
     blank = 0
-    for where, (first, second, score) in table.rows(columns):
+    rows = cells_of(str(path), list(map(str, spec.columns)))
+    next(rows)
+    for number, (first, second, score) in enumerate(rows, start=1):
+        where = f"{path}, row {number}"
         first, second = text_cell(first, where), text_cell(second, where)
         if not (first.strip() and second.strip()):
             blank += 1
@@ -183,10 +203,9 @@ def _load_from_hub(name: str) -> ScoredPairs:
             f"{name}: the Hub has SICK-R as one set only (sickr-all, MTEB's protocol); for this split give the folder "
             "of the SentEval data (`sts_folder`)"
         )
-    (table,) = hold_hub(*known.hub)
     pairs = [
-        (text_cell(first, where), text_cell(second, where), number_cell(score, where), "")
-        for where, (first, second, score) in table.rows(["sentence1", "sentence2", "score"])
+        (row["sentence1"], row["sentence2"], number_cell(row["score"], f"{known.hub[0]}, row {number}"), "")
+        for number, row in enumerate(from_hub(*known.hub), start=1)
     ]
     return _scored_pairs(name, pairs, "MTEB", known.pairs, known.hub[0])
 

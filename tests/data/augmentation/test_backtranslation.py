@@ -8,27 +8,26 @@ from collections.abc import Sequence
 from sentrep.data.augmentation.backtranslation import BLANK, EMPTY, back_translate, in_batches
 from sentrep.data.augmentation.finished_pairs import KEPT
 from sentrep.data.augmentation.translation import TOO_LONG, UNFINISHED, Translation
-from sentrep.data.text.corpus import CorpusRow
 
 Draw = tuple[int, ...]
 
 
-def corpus(count: int) -> list[CorpusRow]:
+def corpus(count: int) -> list[tuple[int, str]]:
     draw = random.Random(count)
     texts = [" ".join(draw.choices(["one", "three", "seventeen"], k=draw.randint(1, 9))) for _ in range(count)]
-    return [CorpusRow(number, ("" if number % 11 == 5 else text,)) for number, text in enumerate(texts)]
+    return [(number, "" if number % 11 == 5 else text) for number, text in enumerate(texts)]
 
 
 def test_rows_come_back_in_order_from_batches_of_like_lengths() -> None:
     batches: list[list[int]] = []
 
-    def finish(rows: Sequence[CorpusRow]) -> list[dict[str, int]]:
-        batches.append([len(row.sentences[0]) for row in rows])
-        return [{"row": row.number} for row in rows]
+    def finish(rows: Sequence[tuple[int, str]]) -> list[dict[str, int]]:
+        batches.append([len(sentence) for _, sentence in rows])
+        return [{"row": number} for number, _ in rows]
 
     found = in_batches(corpus(100), 7, finish)
     assert [row["row"] for row in found] == list(range(100))
-    lengths = [len(row.sentences[0]) for row in corpus(100)]
+    lengths = [len(sentence) for _, sentence in corpus(100)]
     assert [length for batch in batches for length in batch] == sorted(lengths, reverse=True)
 
 
@@ -58,7 +57,7 @@ def test_every_verdict() -> None:
         back = [answers[text[1:-1]] or "" for text in sentences]
         return [Translation(text, UNFINISHED if text == "loop loop" else None) for text in back]
 
-    rows = [CorpusRow(number, (text,)) for number, text in enumerate([*answers, " "])]
+    rows = [(number, text) for number, text in enumerate([*answers, " "])]
     found = back_translate(rows, forward, backward)
     assert [row["verdict"] for row in found] == [
         KEPT, KEPT, EMPTY, EMPTY, TOO_LONG, UNFINISHED, EMPTY, UNFINISHED, BLANK,

@@ -12,23 +12,24 @@ from sentrep.data import (
     GlobalBatchSampler,
     OneBatchLoader,
     ResumableLoader,
+    RowTokenizer,
     SentenceLoader,
-    TokenizedCorpus,
-    TokenizedRows,
-    open_corpus,
-    tokenize_corpus,
+    TokenizedText,
+    load,
+    tokenize_text,
 )
 from sentrep.data.sets.scored_pairs import ScoredPairs
+from sentrep.data.text import open_text
 from sentrep.errors import InputError
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> TokenizedCorpus:
+def corpus(tmp_path: Path) -> TokenizedText:
     (tmp_path / "corpus.txt").write_text("\n".join(f"sentence {number}" for number in range(50)))
-    return tokenize_corpus(open_corpus(tmp_path / "corpus.txt"), TokenizedRows(WordTokenize(), 8), tmp_path / "cache")
+    return tokenize_text(open_text(tmp_path / "corpus.txt"), RowTokenizer(WordTokenize(), 8))
 
 
-def loader(corpus: TokenizedCorpus, batch_size: int = 4, workers: int = 0, **options: Any) -> ResumableLoader:
+def loader(corpus: TokenizedText, batch_size: int = 4, workers: int = 0, **options: Any) -> ResumableLoader:
     sampler = GlobalBatchSampler(len(corpus), batch_size, seed=1)
     return ResumableLoader(corpus, sampler, Collate(0), num_workers=workers, **options)
 
@@ -38,7 +39,7 @@ def rows(batches: Any) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_state_counts_delivered_batches_and_goes_on_behind_them(corpus: TokenizedCorpus, workers: int) -> None:
+def test_state_counts_delivered_batches_and_goes_on_behind_them(corpus: TokenizedText, workers: int) -> None:
     whole = rows(loader(corpus))
     first = loader(corpus, workers=workers)
     iterator = iter(first)
@@ -51,7 +52,7 @@ def test_state_counts_delivered_batches_and_goes_on_behind_them(corpus: Tokenize
     assert rows(second) == whole  # only the first pass after loading is a remainder
 
 
-def test_state_of_other_data_is_refused(corpus: TokenizedCorpus) -> None:
+def test_state_of_other_data_is_refused(corpus: TokenizedText) -> None:
     state = loader(corpus, fingerprint="a").state_dict()
     with pytest.raises(InputError, match=r"corpus was a and is b.*use the same values"):
         loader(corpus, fingerprint="b").load_state_dict(state)
@@ -59,7 +60,7 @@ def test_state_of_other_data_is_refused(corpus: TokenizedCorpus) -> None:
         loader(corpus, 5, fingerprint="a").load_state_dict(state)
 
 
-def test_lightning_finds_no_data_loader_to_put_its_sampler_into(corpus: TokenizedCorpus) -> None:
+def test_lightning_finds_no_data_loader_to_put_its_sampler_into(corpus: TokenizedText) -> None:
     assert not isinstance(loader(corpus), DataLoader)
 
 
@@ -71,8 +72,8 @@ def test_pairs_loader_gives_the_set_whole() -> None:
 
 def test_sentence_loader_keeps_blank_rows_and_splits_over_processes(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n\nthree\nfour\nfive\n")
-    corpus = open_corpus(tmp_path / "a.txt")
-    whole = list(SentenceLoader(corpus, 2))
+    text = load(tmp_path / "a.txt", streaming=True)
+    whole = list(SentenceLoader(text, 2))
     assert whole == [["one", ""], ["three", "four"], ["five"]]
-    parts = [list(SentenceLoader(corpus, 2, rank=rank, world_size=2)) for rank in (0, 1)]
+    parts = [list(SentenceLoader(text, 2, rank=rank, world_size=2)) for rank in (0, 1)]
     assert parts == [whole[0::2], whole[1::2]]

@@ -13,7 +13,7 @@ from lightning.pytorch import LightningModule
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from words import WordTokenize
 
-from sentrep.data import Reading, SentRepDataModule
+from sentrep.data import SentRepDataModule
 from sentrep.errors import InputError
 from sentrep.types import TextBatch
 from support import quiet_trainer
@@ -67,10 +67,9 @@ def run(
 ) -> list[list[int]]:
     corpus, texts = folder / "corpus.txt", [f"sentence {number}" for number in range(45)]
     corpus.write_text("\n".join(texts))
-    reading = Reading(num_workers=workers, cache_dir=str(folder / "cache"), **stream)
     given = texts if held else str(corpus)
     datamodule = SentRepDataModule(
-        given, val=["toy-dev"], batch_size=4, seed=3, no_duplicates=no_duplicates, reading=reading
+        given, val=["toy-dev"], batch_size=4, seed=3, no_duplicates=no_duplicates, num_workers=workers, **stream
     )
     options = {"max_epochs": 3, "enable_checkpointing": True, "use_distributed_sampler": True, **options}
     trainer = quiet_trainer(default_root_dir=folder, callbacks=callbacks, num_sanity_val_steps=0, **options)

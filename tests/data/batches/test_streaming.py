@@ -14,19 +14,21 @@ import fsspec
 import numpy as np
 import pytest
 import torch
-from words import WordTokenize
+from datasets import IterableDataset
+from words import Words, WordTokenize
 
 from sentrep.data import (
     Collate,
-    Corpus,
-    Reading,
     ResumableLoader,
+    RowTokenizer,
     SentRepDataModule,
     StreamedBatches,
-    TokenizedRows,
-    open_corpus,
-    tokenize_corpus,
+    files,
+    load,
+    tokenize_text,
 )
+from sentrep.data.files import is_blank, sentences_of
+from sentrep.data.text import open_text
 from sentrep.errors import InputError
 from sentrep.types import TextBatch
 
@@ -34,17 +36,17 @@ SIZES = (13, 1, 20, 7)
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> Corpus:
+def corpus(tmp_path: Path) -> IterableDataset:
     """41 sentences in four files, with a blank line in each."""
     for number, size in enumerate(SIZES):
         lines = [f"file {number} sentence {line}" for line in range(size)]
         (tmp_path / f"part-{number}.txt").write_text("\n".join([*lines[:3], " ", *lines[3:]]) + "\n")
-    return open_corpus(str(tmp_path / "part-*.txt"))
+    return load(str(tmp_path / "part-*.txt"), streaming=True)
 
 
-def loader(corpus: Corpus, workers: int = 0, size: int = 3, buffer: int = 8, **options: Any) -> ResumableLoader:
-    order = StreamedBatches(corpus, size, buffer=buffer, **{"seed": 5, **options})
-    return ResumableLoader(TokenizedRows(WordTokenize(), 8), order, Collate(0), num_workers=workers)
+def loader(text: IterableDataset, workers: int = 0, size: int = 3, buffer: int = 8, **options: Any) -> ResumableLoader:
+    order = StreamedBatches(text, size, buffer=buffer, **{"seed": 5, **options})
+    return ResumableLoader(RowTokenizer(WordTokenize(), 8), order, Collate(0), num_workers=workers)
 
 
 def epoch_of(batches: ResumableLoader, epoch: int) -> list[TextBatch]:
@@ -59,9 +61,9 @@ def rows(batches: Any) -> list[list[int]]:
 def test_columns_and_ids_are_those_of_the_map_style_path(tmp_path: Path) -> None:
     records = [{"sent0": f"a {n}", "sent1": f"b {n} long", "hard_neg": f"c {n}"} for n in range(12)]
     (tmp_path / "triplets.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    corpus = open_corpus(tmp_path / "triplets.jsonl")
-    tokens = tokenize_corpus(corpus, TokenizedRows(WordTokenize(), 4), tmp_path / "cache")
-    (batch,) = list(ResumableLoader(TokenizedRows(WordTokenize(), 4), StreamedBatches(corpus, 12), Collate(0)))
+    text = open_text(tmp_path / "triplets.jsonl")
+    tokens = tokenize_text(text, RowTokenizer(WordTokenize(), 4))
+    (batch,) = list(ResumableLoader(RowTokenizer(WordTokenize(), 4), StreamedBatches(text.rows, 12), Collate(0)))
     order = [texts([batch]).index(tuple(ids.tolist())) for ids in tokens[range(12)].columns[0]]
     expected = Collate(0)(tokens[np.argsort(order)])
     for name in ("anchor", "positive", "negative"):
@@ -76,9 +78,9 @@ def texts(batches: Any) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("buffer", [1, 8, 1000])
-def test_every_sentence_is_seen_once_an_epoch(corpus: Corpus, buffer: int) -> None:
+def test_every_sentence_is_seen_once_an_epoch(corpus: IterableDataset, buffer: int) -> None:
     seen = texts(epoch_of(loader(corpus, size=1, buffer=buffer), 2))
-    everything = [row.sentences[0] for row in corpus.rows() if not row.blank]
+    everything = [row["anchor"] for row in corpus if not is_blank(sentences_of(row))]
     assert sorted(seen) == sorted(map(tuple, WordTokenize()(everything, 8)[0]))
 
 
@@ -87,7 +89,7 @@ def test_with_fewer_files_than_processes_these_together_see_what_one_sees(
     tmp_path: Path, workers: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "a.txt").write_text("".join(f"sentence {n}\n" + "\n" * (n % 7 == 0) for n in range(41)))
-    corpus = open_corpus(tmp_path / "a.txt")
+    corpus = load(tmp_path / "a.txt", streaming=True)
     one = rows(epoch_of(loader(corpus, size=6), 1))
     assert "fewer files" not in caplog.text
     parts = [rows(epoch_of(loader(corpus, workers, rank=rank, world_size=2), 1)) for rank in (0, 1)]
@@ -99,12 +101,12 @@ def test_with_fewer_files_than_processes_these_together_see_what_one_sees(
 
 @pytest.mark.parametrize("buffer", [1, 8, 1000])
 def test_each_process_reads_files_of_its_own_and_all_end_together(
-    corpus: Corpus, buffer: int, monkeypatch: pytest.MonkeyPatch
+    corpus: IterableDataset, buffer: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The processes are threads here, which meet where processes gather their numbers."""
     meeting, numbers, opened, state = threading.Barrier(2, timeout=20), [[0], [0]], list[int](), dict[str, Any]()
-    blocks = Corpus.blocks_of
-    monkeypatch.setattr(Corpus, "blocks_of", lambda *given: opened.append(given[2]) or blocks(*given))
+    read = files.cells_of
+    monkeypatch.setattr(files, "cells_of", lambda *given: opened.append(1) or read(*given))
 
     def gather(rank: int, own: list[int]) -> list[list[int]]:
         numbers[rank] = own
@@ -142,7 +144,7 @@ def files_of(batches: list[list[int]]) -> set[int]:
     return {row % len(SIZES) for batch in batches for row in batch}
 
 
-def test_an_epoch_has_its_own_order_and_no_other_randomness_enters(corpus: Corpus) -> None:
+def test_an_epoch_has_its_own_order_and_no_other_randomness_enters(corpus: IterableDataset) -> None:
     before = torch.random.get_rng_state()
     orders = {str(texts(epoch_of(loader(corpus, seed=seed), epoch))) for seed in (0, 1) for epoch in (0, 1, 2)}
     assert len(orders) == 6
@@ -153,11 +155,11 @@ def test_an_epoch_has_its_own_order_and_no_other_randomness_enters(corpus: Corpu
 
 @pytest.mark.parametrize(("buffer", "workers"), [(1, 0), (8, 0), (1000, 0), (8, 2)])
 def test_resumed_the_text_goes_on_where_it_was_read_to(
-    corpus: Corpus, buffer: int, workers: int, monkeypatch: pytest.MonkeyPatch
+    corpus: IterableDataset, buffer: int, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    blocks = Corpus.blocks_of
-    monkeypatch.setattr(Corpus, "blocks_of", lambda *given: opened.append(given[1].name) or blocks(*given))
+    read = files.cells_of
+    monkeypatch.setattr(files, "cells_of", lambda *given: opened.append(given[0]) or read(*given))
     whole = epoch_of(loader(corpus, buffer=buffer), 1)
     for position in (0, 1, 5, 6, len(whole)) if workers == 0 else (5,):
         first = loader(corpus, workers, buffer=buffer)
@@ -175,63 +177,58 @@ def test_resumed_the_text_goes_on_where_it_was_read_to(
 
 
 def test_hub_data_set_is_streamed_shard_by_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = []
+    names = []
     for number in range(3):
-        files.append(str(tmp_path / f"{number}.jsonl"))
-        Path(files[-1]).write_text("".join(json.dumps({"text": f"{number} {n}", "id": n}) + "\n" for n in range(5)))
-    load, asked = datasets.load_dataset, []
+        names.append(str(tmp_path / f"{number}.jsonl"))
+        Path(names[-1]).write_text("".join(json.dumps({"text": f"{number} {n}", "id": n}) + "\n" for n in range(5)))
+    load_dataset, asked = datasets.load_dataset, []
 
     def fake(name: str, **options: Any) -> Any:
         asked.append((name, options))
-        return load("json", data_files=files, **options)
+        return load_dataset("json", data_files=names, **options)
 
     monkeypatch.setattr(datasets, "load_dataset", fake)
-    corpus = open_corpus("owner/name", columns=["text"], streaming=True)
+    text = open_text("owner/name", columns=["text"], streaming=True)
     assert asked == [("owner/name", {"split": "train", "streaming": True})]
-    assert [source.name for source in corpus.sources] == [f"owner/name, shard {n} of 3" for n in (1, 2, 3)]
-    assert [row.sentences[0] for row in corpus.rows()] == [f"{number} {n}" for number in range(3) for n in range(5)]
-    assert len(rows(loader(corpus))) == 5
+    assert text.rows.num_shards == 3
+    assert [row["anchor"] for row in text.rows] == [f"{number} {n}" for number in range(3) for n in range(5)]
+    assert len(rows(loader(text.rows))) == 5
 
 
 @pytest.mark.parametrize("kind", ["txt", "txt.gz", "parquet"])
 def test_addresses_of_fsspec(kind: str) -> None:
-    files = fsspec.filesystem("memory")
+    memory = fsspec.filesystem("memory")
     for number in range(2):
         name = f"/stream/part-{number}.{kind}"
         if kind == "parquet":
-            with files.open(name, "wb") as file:
+            with memory.open(name, "wb") as file:
                 datasets.Dataset.from_dict({"text": [f"{number} a", f"{number} b"]}).to_parquet(file)
         else:
             with fsspec.open(f"memory:/{name}", "wt", compression="infer") as file:
                 file.write(f"{number} a\n{number} b\n")
-    corpus = open_corpus(f"memory://stream/part-*.{kind}", streaming=True)
-    assert [row.sentences[0] for row in corpus.rows()] == ["0 a", "0 b", "1 a", "1 b"]
-    assert corpus.stamp != open_corpus(f"memory://stream/part-0.{kind}").stamp
-    assert corpus.fingerprint
+    address = f"memory://stream/part-*.{kind}"
+    for streaming in (True, False):
+        assert [row["anchor"] for row in load(address, streaming=streaming)] == ["0 a", "0 b", "1 a", "1 b"]
+        one = open_text(f"memory://stream/part-0.{kind}", streaming=streaming)
+        assert open_text(address, streaming=streaming).fingerprint != one.fingerprint
     with pytest.raises(InputError, match=r"memory://stream/none.txt: no such file; check the address"):
-        open_corpus("memory://stream/none.txt")
+        load("memory://stream/none.txt")
     with pytest.raises(InputError, match=r"nosuch://x/a.txt: cannot be reached .*Protocol not known"):
-        open_corpus("nosuch://x/a.txt")
+        load("nosuch://x/a.txt")
 
 
-def test_a_saved_folder_and_the_toy_have_stamps(tmp_path: Path) -> None:
-    datasets.Dataset.from_dict({"text": ["one", "two"]}).save_to_disk(str(tmp_path / "saved"))
-    assert len({open_corpus(spec).stamp for spec in (str(tmp_path / "saved"), "toy")}) == 2
-
-
-def test_datamodule_without_a_trainer(corpus: Corpus, tmp_path: Path) -> None:
-    data = SentRepDataModule(
-        str(tmp_path / "part-*.txt"), batch_size=3, seed=5, reading=Reading(streaming=True, shuffle_buffer=8)
-    )
-    data.connect(WordTokenize(), 8)
+def test_datamodule_without_a_trainer(corpus: IterableDataset, tmp_path: Path) -> None:
+    pattern = str(tmp_path / "part-*.txt")
+    data = SentRepDataModule(pattern, batch_size=3, seed=5, streaming=True, shuffle_buffer=8)
+    data.connect(Words())
     data.setup("fit")
     assert texts(data.train_dataloader()) == texts(loader(corpus))
-    assert data.report() == {"train": {"source": corpus.name, "fingerprint": data.fingerprint, "streaming": True}}
+    assert data.report() == {"train": {"source": pattern, "fingerprint": data.fingerprint, "streaming": True}}
     with pytest.raises(TypeError):  # how lightning sees that the length is unknown
         len(data.train_dataloader())
 
 
-def test_other_settings_are_refused_on_resume(corpus: Corpus) -> None:
+def test_other_settings_are_refused_on_resume(corpus: IterableDataset) -> None:
     state = loader(corpus).state_dict()
     with pytest.raises(InputError, match="shuffle_buffer was 8 and is 9"):
         loader(corpus, buffer=9).load_state_dict(state)

@@ -12,7 +12,6 @@ from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from torch import Tensor
 
 from sentrep import SentRepDataModule, SentRepModule, distributed
-from sentrep.data import Reading
 from sentrep.objectives import Contrastive
 from support import quiet_trainer, run_processes, tiny_encoder, toy_sentences
 
@@ -38,8 +37,9 @@ def fitted(folder: str, resumed: bool) -> tuple[list[list[int]], dict[str, Tenso
     rows = Rows()
     # the dropout of a step depends on its number alone, so that it is drawn again after a resume
     module = SentRepModule(tiny_encoder(dropout=0.1), [Contrastive()], scheduler="constant", seed=1)
-    reading = Reading(streaming=True, shuffle_buffer=8, num_workers=1)
-    data = SentRepDataModule(f"{folder}/part-*.txt", batch_size=6 // world, seed=2, reading=reading)
+    data = SentRepDataModule(
+        f"{folder}/part-*.txt", batch_size=6 // world, seed=2, streaming=True, shuffle_buffer=8, num_workers=1
+    )
     saver = ModelCheckpoint(f"{folder}/{world}-{resumed}", "{step}", save_top_k=-1, every_n_train_steps=4)
     trainer = quiet_trainer(
         devices=world, strategy="ddp" if world > 1 else "auto", max_steps=STEPS, callbacks=[rows, saver],

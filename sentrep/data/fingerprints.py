@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import pandas
 from numpy.typing import NDArray
-
-from sentrep.data.text.locations import open_binary
-
-_READ_CHUNK = 1 << 20
 
 
 def hash_of(*parts: object) -> str:
@@ -33,16 +29,6 @@ def hash_columns(*columns: Iterable[object]) -> str:
         digest.update(b"column\n")
         for cell in column:
             digest.update(repr(cell).encode() + b"\n")
-    return digest.hexdigest()
-
-
-def hash_files(label: str, paths: Sequence[str]) -> str:
-    """Hash of a label and of the files' content, in bounded memory."""
-    digest = hashlib.blake2b(label.encode(), digest_size=16)
-    for path in paths:
-        with open_binary(path) as file:
-            while chunk := file.read(_READ_CHUNK):
-                digest.update(chunk)
     return digest.hexdigest()
 
 

@@ -10,10 +10,11 @@ import datasets
 import pandas
 import pytest
 from torch import nn
-from words import WordTokenize
+from words import Words
 
 from sentrep import SentRepDataModule
-from sentrep.data import Reading, open_corpus
+from sentrep.data import load
+from sentrep.data.text import open_text
 from sentrep.errors import InputError
 
 TEXTS = ["a b c", "d", "", "e f", "g h i", "j", "k l"]
@@ -29,9 +30,9 @@ HELD = {
 }
 
 
-def module(train: Any, folder: Path) -> SentRepDataModule:
-    data = SentRepDataModule(train, batch_size=2, seed=1, reading=Reading(cache_dir=str(folder)))
-    data.connect(WordTokenize(), 8)
+def module(train: Any) -> SentRepDataModule:
+    data = SentRepDataModule(train, batch_size=2, seed=1)
+    data.connect(Words())
     data.prepare_data()
     data.setup("fit")
     return data
@@ -48,7 +49,7 @@ def test_what_is_held_trains_as_a_file_of_the_same_text(kind: str, tmp_path: Pat
     names = ["sent0", "sent1", "hard_neg"][: len(rows[0])] if len(rows[0]) > 1 else ["text"]
     file = tmp_path / "train.csv"
     pandas.DataFrame(rows, columns=names).to_csv(file, index=False)
-    held, read = module(HELD[kind], tmp_path), module(str(file), tmp_path)
+    held, read = module(HELD[kind]), module(str(file))
     assert batches(held) == batches(read)
     mine, its = (data.report()["train"] for data in (held, read))
     assert mine.pop("source") == "the texts in memory"
@@ -57,28 +58,28 @@ def test_what_is_held_trains_as_a_file_of_the_same_text(kind: str, tmp_path: Pat
 
 
 def test_equal_texts_have_equal_fingerprints_and_others_have_others() -> None:
-    prints = [open_corpus(held).fingerprint for held in (TEXTS, list(TEXTS), HELD["data set"], HELD["selection"])]
+    prints = [open_text(held).fingerprint for held in (TEXTS, list(TEXTS), HELD["data set"], HELD["selection"])]
     assert len(set(prints)) == 1
     changed = [*TEXTS[:-1], "k m"], TEXTS[::-1], PAIRS, HELD["data set"].select([0, 1])
-    assert len({prints[0], *(open_corpus(held).fingerprint for held in changed)}) == 5
-    columns = [open_corpus(FRAME, names).fingerprint for names in (["sent0"], ["sent1"], None)]
+    assert len({prints[0], *(open_text(held).fingerprint for held in changed)}) == 5
+    columns = [open_text(FRAME, names).fingerprint for names in (["sent0"], ["sent1"], None)]
     assert len(set(columns)) == 3
 
 
 def test_a_list_of_files_is_still_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("my text.txt").write_text("from the file")
-    assert [row.sentences for row in open_corpus(["my text.txt", "my text.txt"]).rows()] == [("from the file",)] * 2
+    assert load(["my text.txt", "my text.txt"])["anchor"][:] == ["from the file"] * 2
     with pytest.raises(InputError, match=r"missing\.txt"):
-        open_corpus(["my text.txt", "missing.txt"])
+        load(["my text.txt", "missing.txt"])
     Path("plain.txt").write_text("from the file")
     with pytest.raises(InputError, match=r"'plain.txt' is a file among texts"):
-        open_corpus(["plain.txt", "A man plays."])
+        load(["plain.txt", "A man plays."])
 
 
-def test_processes_that_hold_different_texts_are_refused(tmp_path: Path) -> None:
-    data = module(TEXTS, tmp_path)
+def test_processes_that_hold_different_texts_are_refused() -> None:
+    data = module(TEXTS)
     strategy = SimpleNamespace(broadcast=lambda mine: "another", reduce_boolean_decision=lambda same: same)
-    data.trainer = SimpleNamespace(strategy=strategy, lightning_module=nn.Module())  # type: ignore[assignment]
+    data.trainer = SimpleNamespace(strategy=strategy, lightning_module=nn.Module(), world_size=2)  # type: ignore[assignment]
     with pytest.raises(InputError, match="the processes hold different texts"):
         data.setup("fit")

@@ -10,10 +10,12 @@ import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from words import WordTokenize
+from words import Words, WordTokenize
 
-from sentrep.data import Reading, SentRepDataModule, open_corpus
-from sentrep.data.text import pairing
+from sentrep.data import SentRepDataModule
+from sentrep.data.files import is_blank, sentences_of
+from sentrep.data.pairing import joined
+from sentrep.data.text import open_text
 
 CORPUS = ["first one", "", "second  one", "third one", "first one", "vierte \U0001f600 Zeile"]
 PAIRS = [
@@ -49,36 +51,33 @@ def pairs(tmp_path: Path) -> str:
 
 
 def connected(corpus: str, pair_columns: list[str] | None = None, **options: object) -> SentRepDataModule:
-    data = SentRepDataModule(corpus, **{"batch_size": 2, "reading": Reading(pair_columns=pair_columns), **options})
-    data.connect(WordTokenize(), 8)
+    data = SentRepDataModule(corpus, **{"batch_size": 2, "pair_columns": pair_columns, **options})
+    data.connect(Words())
     return data
 
 
-@pytest.mark.parametrize("chunk_rows", [1, 2, 8192])
-def test_rows_keep_their_number_and_get_their_first_positive(
-    corpus: str, pairs: str, chunk_rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pairing, "_CHUNK_ROWS", chunk_rows)
-    rows = list(open_corpus(corpus, pairs=open_corpus(pairs, ["a", "b"])).rows())
-    assert [(row.sentences, row.paired) for row in rows] == JOINED
-    assert [row.number for row in rows] == list(range(len(CORPUS)))
+def test_rows_keep_their_place_and_get_their_first_positive(corpus: str, pairs: str) -> None:
+    rows = list(joined(open_text(corpus), open_text(pairs, ["a", "b"])).rows)
+    assert [(sentences_of(row), not row["unpaired"]) for row in rows if not is_blank(sentences_of(row))] == [
+        row for row in JOINED if row[0][0]
+    ]
+    assert len(rows) == len(CORPUS)
 
 
-def test_equal_to_a_dictionary_on_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairing, "_CHUNK_ROWS", 100)
+def test_equal_to_a_dictionary_on_many_rows(tmp_path: Path) -> None:
     draw = random.Random(3)
     sentences = [f"sentence {draw.randrange(3000)}" for _ in range(2000)]
-    table = [(f"sentence {draw.randrange(3000)}", "é" * draw.randrange(1, 9) + str(number)) for number in range(2000)]
+    table = [(f"sentence {draw.randrange(3000)}", "é" * draw.randrange(1, 9) + str(number)) for number in range(9000)]
     (tmp_path / "corpus.txt").write_text("\n".join(sentences))
     (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in table))
     first = dict(reversed(table))
-    joined = open_corpus(tmp_path / "corpus.txt", pairs=open_corpus(tmp_path / "pairs.tsv", [0, 1]))
-    assert [row.sentences for row in joined.rows()] == [(text, first.get(text, text)) for text in sentences]
+    text = joined(open_text(tmp_path / "corpus.txt"), open_text(tmp_path / "pairs.tsv", [0, 1]))
+    assert list(map(sentences_of, text.rows)) == [(sentence, first.get(sentence, sentence)) for sentence in sentences]
 
 
 def test_the_data_module_joins_counts_and_says_so(corpus: str, pairs: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "sentrep")
-    for how in ("tokenised", "from the cache"):
+    for _ in range(2):
         caplog.clear()
         data = connected(corpus, pairs=pairs, pair_columns=["a", "b"])
         data.setup("fit")
@@ -97,7 +96,7 @@ def test_the_data_module_joins_counts_and_says_so(corpus: str, pairs: str, caplo
         assert len(seen) == 4
         assert seen < wanted
         assert caplog.messages[0] == (
-            f"{corpus} with the pairs of {pairs}: 5 rows {how} (6 read, 1 blank and skipped, 1 without a pair and "
+            f"{corpus} with the pairs of {pairs}: 5 rows (6 read, 1 blank and skipped, 1 without a pair and "
             "their own positive, 0 sentences cut to 8 tokens)"
         )
         assert data.report()["train"]["without a pair"] == 1
@@ -135,8 +134,7 @@ def test_pairs_of_the_hub(corpus: str, tmp_path: Path, monkeypatch: pytest.Monke
         "load_dataset",
         lambda name, **how: datasets.load_from_disk(str(tmp_path / "saved")) if name == hub else load(name, **how),
     )
-    alone = open_corpus("Singhoo/denosent_data")
-    assert [row.sentences for row in alone.rows()] == rows
+    assert list(map(sentences_of, open_text(hub).rows)) == rows
     joined = connected(corpus, pairs="Singhoo/denosent_data")
     joined.setup("fit")
     assert joined.report()["train"]["without a pair"] == 1

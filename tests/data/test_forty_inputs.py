@@ -1,0 +1,154 @@
+"""Forty odd inputs: each has the rows that pandas or pyarrow reads, or one sentence that names the file."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import io
+import json
+import lzma
+from pathlib import Path
+
+import pandas
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from words import WordTokenize
+
+from sentrep.data import RowTokenizer, load, tokenize_text
+from sentrep.data.files import is_blank, sentences_of
+from sentrep.data.text import open_text
+from sentrep.errors import InputError
+
+
+def parquet(**columns: object) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+LONG = "word " * 2_000_000
+PACKED = gzip.compress(b"one\ntwo\n" * 1000)
+READ: dict[str, tuple[str, bytes, list[str] | None, list[str]]] = {
+    "byte order mark": ("a.txt", codecs.BOM_UTF8 + b"one\ntwo\n", None, ["one", "two"]),
+    "byte order mark in csv": ("a.csv", codecs.BOM_UTF8 + b"text\none\n", None, ["one"]),
+    "CR LF": ("a.txt", b"one\r\ntwo\r\n", None, ["one", "two"]),
+    "CR LF in csv": ("a.csv", b"text,n\r\none,1\r\ntwo,2\r\n", None, ["one", "two"]),
+    "CR alone": ("a.txt", b"one\rtwo", None, ["one", "two"]),
+    "U+2028 and NEL within a line": ("a.txt", "a\u2028b\x85c\x0cd\n".encode(), None, ["a\u2028b\x85c\x0cd"]),
+    "U+2028 within a JSON string": ("a.jsonl", '{"text": "a\u2028b"}\n'.encode(), None, ["a\u2028b"]),
+    "blank lines": ("a.txt", b"one\n\n  \ntwo", None, ["one", "", "  ", "two"]),
+    "blank lines of a table": ("a.csv", b"text,n\none,1\n\ntwo,2\n", None, ["one", "two"]),
+    "dates": ("a.csv", b"text,n\n2020-01-01,1\n", None, ["2020-01-01"]),
+    "dates in JSON": ("a.jsonl", b'{"text": "2020-01-01T00:00:00"}\n', None, ["2020-01-01T00:00:00"]),
+    "numbers": ("a.csv", b"text\n007\n1.0\n1e5\n", None, ["007", "1.0", "1e5"]),
+    "words that pandas takes for missing": ("a.csv", b"text\nNA\nnull\nnan\n", None, ["NA", "null", "nan"]),
+    "words that pandas takes for truth values": ("a.csv", b"text\ntrue\nFalse\n", None, ["true", "False"]),
+    "a quoted line break": ("a.csv", b'text,n\n"one\ntwo",1\n', None, ["one\ntwo"]),
+    "doubled quotation marks": ("a.csv", b'text,n\n"a ""b"" c",1\n', None, ['a "b" c']),
+    "a quotation mark within a cell": ("a.csv", b'text,n\na 5" pipe,1\n', None, ['a 5" pipe']),
+    "quotation marks in tsv": ("a.tsv", b'text\tn\n"a\tb"\t1\n', None, ["a\tb"]),
+    "a missing last cell": ("a.csv", b"n,text\n1,one\n2\n", None, ["one", ""]),
+    "an empty cell": ("a.csv", b"text,n\none,1\n,2\n", None, ["one", ""]),
+    "no header": ("a.csv", b"one,1\ntwo,2\n", ["0"], ["one", "two"]),
+    "a header of numbers": ("a.csv", b"0,1\none,1\n", ["0"], ["one"]),
+    "null in JSON": ("a.jsonl", b'{"text": null}\n{"text": "one"}\n', None, ["", "one"]),
+    "nested JSON beside the text": ("a.jsonl", b'{"text": "one", "meta": {"deep": [{"x": 2}]}}\n', ["text"], ["one"]),
+    "several types beside the text": ("a.jsonl", b'{"text": "a", "n": 1}\n{"text": "b", "n": "x"}\n', None, ["a", "b"]),
+    "a line of 10 MB": ("a.txt", f"one\n{LONG}\n".encode(), None, ["one", LONG]),
+    "a cell of 10 MB": ("a.csv", f"text,n\n{LONG},1\n".encode(), None, [LONG]),
+    "emoji and escapes in JSON": ("a.jsonl", b'{"text": "\\ud83d\\ude00 \\u00e9"}\n', None, ["\U0001f600 é"]),
+    "dictionaries in parquet": ("a.parquet", parquet(text=pa.array(["a", None]).dictionary_encode()), None, ["a", ""]),
+    "large strings in parquet": ("a.parquet", parquet(text=pa.array(["a"], pa.large_string()), n=[1]), None, ["a"]),
+    "bzip2": ("a.txt.bz2", bz2.compress(b"one\n"), None, ["one"]),
+    "xz": ("a.csv.xz", lzma.compress(b"text\none\n"), None, ["one"]),
+    "zstandard": ("a.jsonl.zst", pa.compress(b'{"text": "one"}\n', "zstd", asbytes=True), None, ["one"]),
+    "two gzip streams": ("a.txt.gz", gzip.compress(b"one\n") + gzip.compress(b"two\n"), None, ["one", "two"]),
+}  # fmt: skip
+REFUSED: dict[str, tuple[str, bytes, list[str] | None, str]] = {
+    "Latin-1": ("a.txt", "café".encode("latin-1"), None, "not valid UTF-8"),
+    "UTF-16": ("a.txt", "one\ntwo\n".encode("utf-16"), None, "not valid UTF-8"),
+    "UTF-16 without a mark": ("a.txt", "one\ntwo\n".encode("utf-16-le"), None, "row 1: a NUL character"),
+    "NUL": ("a.csv", b"text\none\na\0b\n", None, "row 2: a NUL character"),
+    "half a surrogate pair": ("a.jsonl", b'{"text": "\\ud800"}\n', None, "row 1: half a surrogate pair"),
+    "an empty csv file": ("a.csv", b"", None, "an empty file"),
+    "an empty JSON file": ("a.jsonl", b"\n", None, "an empty file"),
+    "an empty parquet file": ("a.parquet", b"", None, "cannot be read"),
+    "a missing column": ("a.csv", b"id,n\n1,2\n", ["text"], "no column 'text'; found 'id', 'n'"),
+    "a column that occurs twice": ("a.csv", b"text,text\na,b\n", ["text"], "occurs twice"),
+    "columns of no usual name": ("a.csv", b"id,n\n1,2\n", None, "which columns hold the sentences"),
+    "too many cells, which pandas would shift": ("a.csv", b"text,n\na dog, and a cat,x\n", None, "line 2: 3 cells"),
+    "an open quotation mark, where pandas would join rows": (
+        "a.csv", b'text,n\n"a dog,x\na cat,y\n"a man",z\n', None, "line 2: .*close the quotation mark"
+    ),
+    "a number where text belongs": ("a.jsonl", b'{"text": "a"}\n{"text": 5}\n', None, "row 2: found 5"),
+    "a list where text belongs": ("a.jsonl", b'{"text": ["a"]}\n', None, r"row 1: found \['a'\]"),
+    "numbers in parquet": ("a.parquet", parquet(text=[1, 2]), None, "row 1: found 1"),
+    "no JSON": ("a.jsonl", b'{"text": "a"}\n{"text": \n', None, "line 2: no JSON object"),
+    "JSON of another kind": ("a.jsonl", b"[1]\n", None, r"line 1: found \[1\]"),
+    "gzip, cut off": ("a.txt.gz", PACKED[:-4], None, "cannot be read"),
+    "bzip2, cut off": ("a.txt.bz2", bz2.compress(b"one\n" * 99)[:-4], None, "cannot be read"),
+    "xz, cut off": ("a.txt.xz", lzma.compress(b"one\n" * 99)[:-4], None, "cannot be read"),
+    "zstandard, cut off": ("a.txt.zst", pa.compress(b"one\n" * 99, "zstd", asbytes=True)[:-4], None, "cannot be read"),
+    "parquet, cut off": ("a.parquet", parquet(text=["a"] * 99)[:-20], None, "cannot be read"),
+    "no gzip": ("a.txt.gz", b"one\n", None, "cannot be read"),
+    "another kind of file": ("a.docx", b"one\n", None, "the name must end in"),
+}  # fmt: skip
+
+
+def test_the_inputs_are_at_least_forty() -> None:
+    assert len(READ) + len(REFUSED) >= 40
+
+
+@pytest.mark.parametrize("what", READ)
+def test_nothing_is_lost_and_the_counts_add_up(what: str, tmp_path: Path) -> None:
+    name, content, columns, expected = READ[what]
+    path = tmp_path / name
+    path.write_bytes(content)
+    for streaming in (True, False):
+        assert [sentences_of(row)[0] for row in load(str(path), columns, streaming=streaming)] == expected
+    tokens = tokenize_text(open_text(path, columns), RowTokenizer(WordTokenize(), None))
+    blank = sum(is_blank([sentence]) for sentence in expected)
+    assert (tokens.counts.rows, tokens.counts.blank, len(tokens)) == (len(expected), blank, len(expected) - blank)
+    kept = [sentence for sentence in expected if sentence.strip()]
+    assert [ids.tolist() for ids in tokens[range(len(tokens))].columns[0]] == WordTokenize()(kept, None)[0]
+
+
+@pytest.mark.parametrize("what", [what for what, (name, *_) in READ.items() if ".csv" in name or ".tsv" in name])
+def test_a_table_has_the_cells_that_pandas_reads(what: str, tmp_path: Path) -> None:
+    name, content, columns, expected = READ[what]
+    (tmp_path / name).write_bytes(content)
+    header = None if what == "no header" else 0
+    options = {"sep": "\t" if ".tsv" in name else ",", "dtype": str, "keep_default_na": False, "header": header}
+    frame = pandas.read_csv(tmp_path / name, **options)
+    frame.columns = list(map(str, frame.columns))
+    assert frame[(columns or ["text"])[0]].tolist() == expected
+
+
+@pytest.mark.parametrize("what", [what for what, (name, *_) in READ.items() if name.endswith((".jsonl", ".parquet"))])
+def test_other_files_have_the_cells_that_json_and_pyarrow_read(what: str, tmp_path: Path) -> None:
+    name, content, _, expected = READ[what]
+    if name.endswith(".parquet"):
+        found = pq.read_table(io.BytesIO(content))["text"].to_pylist()
+    else:
+        found = [json.loads(line)["text"] for line in content.decode().split("\n") if line]
+    assert [cell or "" for cell in found] == expected
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_read_is_one_sentence_with_the_name(what: str, tmp_path: Path) -> None:
+    name, content, columns, says = REFUSED[what]
+    path = tmp_path / name
+    path.write_bytes(content)
+    for read in (
+        lambda: list(load(str(path), columns, streaming=True)),
+        lambda: load(str(path), columns),
+        lambda: tokenize_text(open_text(path, columns), RowTokenizer(WordTokenize(), None)),
+    ):
+        with pytest.raises(InputError, match=says) as refused:
+            read()
+        message = str(refused.value)
+        assert message.startswith(str(path))
+        assert len(message) < 400
+        assert "\n" not in message
