@@ -166,11 +166,8 @@ class SentRepDataModule(LightningDataModule):
         else:
             keys = self._rows.sentence_keys() if self.no_duplicates else None
             order = GlobalBatchSampler(self._rows.rows.size, self.batch_size, fraction=self.fraction, keys=keys, **run)
-            logger.info(
-                "training on %d of %d rows in %d batches of %d; %d rows of each epoch %s and are left out",
-                *(order.kept, order.rows, len(order), order.global_batch_size, order.dropped),
-                "do not fill a batch or repeat sentences" if self.no_duplicates else "do not fill a batch",
-            )
+            counts = order.kept, order.rows, len(order), order.global_batch_size, order.dropped
+            logger.info("training on %d of %d rows in %d batches of %d; %d rows of each epoch are left out", *counts)
             self._order = order
         return ResumableLoader(
             self._rows,
@@ -214,10 +211,7 @@ class SentRepDataModule(LightningDataModule):
         if self.streaming and (asked := " and ".join(f"data.{name}" for name in needed if needed[name])):
             raise InputError(f"data.streaming never holds the whole text, which {asked} needs: remove one of them")
         if self.streaming and self.trainer is not None and self.trainer.max_steps == -1:
-            raise InputError(
-                "data.streaming does not know how long the text is: say when to stop by --trainer.max_steps, for "
-                "example the number of rows over the batch size of all processes"
-            )
+            raise InputError("data.streaming does not know how long the text is: set --trainer.max_steps")
         self._text = self.text()
         self.fingerprint, self._rows = self._text.fingerprint, self._tokenizer()
         if not self.streaming:
@@ -243,19 +237,15 @@ class SentRepDataModule(LightningDataModule):
 
     def _encoder(self) -> Any:
         connected, trainer = self._connected or (None, None)
-        if connected is not None and trainer is self.trainer:
-            return connected
         encoders = _encoders(self.trainer.lightning_module) if self.trainer else []
+        if connected is not None and (trainer is self.trainer or len(encoders) != 1):
+            return connected
         if len(encoders) == 1:
             return encoders[0]
-        if connected is not None:
-            return connected
         if self.trainer is None:
             raise RuntimeError("call connect(encoder) first, or use a Trainer")
-        raise InputError(
-            f"data: {type(self.trainer.lightning_module).__name__} has {len(encoders)} encoders, in modules that have "
-            "one as their attribute encoder; say whose tokens to read: data.connect(encoder)"
-        )
+        name = type(self.trainer.lightning_module).__name__
+        raise InputError(f"data: {name} has {len(encoders)} encoders; say whose tokens to read: data.connect(encoder)")
 
     def _completed_batches(self) -> int:
         assert self.trainer is not None

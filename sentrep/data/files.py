@@ -32,7 +32,6 @@ TRIPLET = ("sent0", "sent1", "hard_neg")
 """SimCSE's names of these columns."""
 PAIR = TRIPLET[:2]
 ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
-_DIALECTS = {".csv": "excel", ".tsv": "excel-tab"}
 _USUAL_COLUMNS = (TRIPLET, PAIR, ("text",), ("sentence",))
 _UNPACK: dict[str, Callable[[Any], Any]] = {
     "": lambda file: file,
@@ -81,9 +80,9 @@ def cells_of(name: str, columns: Sequence[str] = ()) -> Iterator[tuple[Any, ...]
     if ending not in ENDINGS or packing not in _UNPACK:
         raise InputError(f"{name}: the name must end in {', '.join(ENDINGS)}, and behind it{', '.join(_UNPACK)}")
     try:
-        quotes: dict[str, Any] = {}
+        options: dict[str, Any] = {"dialect": "excel" if ending == ".csv" else "excel-tab", "strict": True}
         if ending == ".tsv" and not has_csv_quotes(name):
-            quotes = {"quoting": csv.QUOTE_NONE}
+            options["quoting"] = csv.QUOTE_NONE
         with opened(name) as file, _UNPACK[packing](file) as unpacked:
             if ending == ".parquet":
                 yield from _parquet(name, unpacked, columns)
@@ -93,16 +92,13 @@ def cells_of(name: str, columns: Sequence[str] = ()) -> Iterator[tuple[Any, ...]
             elif ending == ".jsonl":
                 yield from _objects(name, _decoded(unpacked, None), columns)
             else:
-                rows = csv.reader(_decoded(unpacked, ""), _DIALECTS[ending], strict=True, **quotes)
-                yield from _delimited(name, rows, columns)
+                yield from _delimited(name, csv.reader(_decoded(unpacked, ""), **options), columns)
     except (InputError, MemoryError):
         raise
     except Exception as error:  # of Arrow, fsspec and the compressions
-        raise InputError(
-            f"{name}: not valid UTF-8 ({error.reason}); convert it to UTF-8"
-            if isinstance(error, UnicodeDecodeError)
-            else f"{name}: cannot be read ({first_line(error)}); is the file damaged, empty or cut off?"
-        ) from error
+        if isinstance(error, UnicodeDecodeError):
+            raise InputError(f"{name}: not valid UTF-8 ({error.reason}); convert it to UTF-8") from error
+        raise InputError(f"{name}: cannot be read ({first_line(error)}); is it damaged, empty or cut off?") from error
 
 
 def sentences_of(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -119,7 +115,7 @@ def has_csv_quotes(name: str) -> bool:
     """Whether the quotation marks of a tsv file are as csv writes them; otherwise they are plain text."""
     with opened(name) as file, _UNPACK[ending_of(name)[1]](file) as unpacked:
         try:
-            for _ in csv.reader(_decoded(unpacked, ""), _DIALECTS[".tsv"], strict=True):
+            for _ in csv.reader(_decoded(unpacked, ""), "excel-tab", strict=True):
                 pass
         except csv.Error:
             return False
@@ -143,17 +139,12 @@ def _delimited(name: str, rows: Any, columns: Sequence[str]) -> Iterator[tuple[s
         places, line = list(map(header.index, names)), 1 if first else rows.line_num + 1
         for cells in chain(first, rows):
             if len(cells) > len(header):
-                raise InputError(
-                    f"{name}, line {line}: {len(cells)} cells, more than the first row has ({len(header)}); put a cell "
-                    "with a separator in it into quotation marks"
-                )
+                raise InputError(f"{name}, line {line}: {len(cells)} cells, where the first row has {len(header)}")
             if cells:
                 yield tuple(cells[place] if place < len(cells) else "" for place in places)
             line = rows.line_num + 1
     except csv.Error as error:
-        raise InputError(
-            f"{name}, line {line}: {error}; close the quotation mark, and double those inside of a cell"
-        ) from error
+        raise InputError(f"{name}, line {line}: {error}; close the quotation mark, double those in a cell") from error
 
 
 def _objects(name: str, lines: Iterable[str], columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
@@ -162,11 +153,10 @@ def _objects(name: str, lines: Iterable[str], columns: Sequence[str]) -> Iterato
         if line.isspace():
             continue
         try:
-            found = json.loads(line)
+            if not isinstance(found := json.loads(line), dict):
+                raise ValueError(f"found {shown(found)}")
         except ValueError as error:
             raise InputError(f"{name}, line {number}: no JSON object ({error}); write one a line") from error
-        if not isinstance(found, dict):
-            raise InputError(f"{name}, line {number}: found {shown(found)}; write a JSON object a line")
         if not names:
             names = wanted(name, list(found), columns)
             yield names
@@ -200,10 +190,7 @@ def wanted(name: str, found: Sequence[str], columns: Sequence[str]) -> tuple[str
     if not columns:
         columns = found if len(found) == 1 else next((some for some in _USUAL_COLUMNS if set(some) <= set(found)), ())
     if not columns:
-        raise InputError(
-            f"{name}: which columns hold the sentences? Found {listed}; name one to three of them (`columns`), or give "
-            "numbers (0, 1) for a csv or tsv file without a header"
-        )
+        raise InputError(f"{name}: which columns hold the sentences? Name them (`columns`); found {listed}")
     for column in columns:
         if column not in found:
             raise InputError(f"{name}: no column {column!r}; found {listed}{did_you_mean(column, found)}")

@@ -121,15 +121,16 @@ def open_text(
     Raises:
         InputError: see `load`.
     """
-    name, names = describe(train), checked_columns(columns)
+    given, names = [train] if isinstance(train, (str, Path)) else train, checked_columns(columns)
+    name = IN_MEMORY if in_memory(train) else ", ".join(map(str, given))[:200]
     parts, contents, files = list[Any](), list[str](), list[str]()
     for are_files, some in groupby(sources(train, split, streaming), lambda one: isinstance(one, str)):
         group: list[Any] = list(some)
         if are_files:
             width = len(next(cells_of(group[0], names)))
             features = Features({column: Value("string") for column in COLUMNS[:width]})
-            given = {"files": group, "columns": names, "width": width}
-            parts.append(IterableDataset.from_generator(rows_of, features, given))
+            kwargs = {"files": group, "columns": names, "width": width}
+            parts.append(IterableDataset.from_generator(rows_of, features, kwargs))
             contents.append(hash_files(group, names_only=streaming))
             files += group
             if table := next((file for file in group if ending_of(file)[0] == ".tsv"), None):
@@ -138,8 +139,7 @@ def open_text(
         else:
             parts += (chosen := [_chosen(one, names) for one in group])
             contents += map(_content, chosen)
-    widths = [len(part.column_names) for part in parts]
-    if len(set(widths)) > 1:
+    if len(widths := {len(part.column_names) for part in parts}) > 1:
         raise InputError(f"{name}: texts of {min(widths)} and of {max(widths)} columns; name the `columns`")
     rows = [part.to_iterable_dataset() if isinstance(part, Dataset) else part for part in parts]
     content = hashlib.blake2b(repr((contents, names)).encode(), digest_size=16).hexdigest()
@@ -158,7 +158,7 @@ def sources(train: TrainingText, split: str = "train", streaming: bool = False) 
     return found
 
 
-def checked_columns(columns: Sequence[str | int] | None, name: str = "columns") -> tuple[str, ...]:
+def checked_columns(columns: Sequence[str | int] | None) -> tuple[str, ...]:
     """The names of one to three columns; none where None is given.
 
     Raises:
@@ -166,17 +166,8 @@ def checked_columns(columns: Sequence[str | int] | None, name: str = "columns") 
     """
     names = tuple(map(str, columns or ()))
     if len(names) > 3 or len(set(names)) < len(names) or columns == []:
-        raise InputError(f"{name} {list(names)}: expected one to three different columns")
+        raise InputError(f"columns {list(names)}: expected one to three different ones")
     return names
-
-
-def describe(train: TrainingText) -> str:
-    """A text in messages."""
-    if isinstance(train, (str, Path)):
-        return str(train)
-    if in_memory(train):
-        return IN_MEMORY
-    return str(train[0]) if len(train) == 1 else f"{train[0]} and {len(train) - 1} more"
 
 
 def in_memory(given: Any) -> bool:
@@ -208,10 +199,8 @@ def from_hub(name: str, split: str, streaming: bool = False) -> Any:
     try:
         return datasets.load_dataset(name, split=split, **({"streaming": True} if streaming else {}))
     except (OSError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"{name}: no such local file, and the data set (split {split!r}) cannot be downloaded from the Hub "
-            f"({first_line(error)}); check the name and the network, or download it and give the path"
-        ) from error
+        problem = f"its split {split!r} cannot be downloaded from the Hub ({first_line(error)})"
+        raise InputError(f"{name}: no such local file, and {problem}; check the name and the network") from error
 
 
 def _copied(rows: IterableDataset) -> Iterator[dict[str, str]]:
@@ -253,16 +242,13 @@ def _held(given: Any) -> Any:
         if given.format["type"] == "custom":
             raise InputError(f"{IN_MEMORY}: a transform (set_transform) is not applied; use `map` to make its columns")
         return given.with_format(None)
-    texts = isinstance(given[0], str)
-    width = len(given[0]) if isinstance(given[0], (list, tuple)) else 0
+    width = 0 if isinstance(given[0], str) else len(given[0])
     for number, row in enumerate(given, start=1):
-        if not (isinstance(row, str) if texts else isinstance(row, (list, tuple)) and len(row) == width in (2, 3)):
-            raise InputError(
-                f"{IN_MEMORY}, row {number}: {shown(row)}; expected texts alone, or pairs or triples alone"
-            )
+        if not isinstance(row, str) if not width else isinstance(row, str) or len(row) != width:
+            raise InputError(f"{IN_MEMORY}, row {number}: {shown(row)}; expected texts, or pairs or triples alone")
     with _of_texts():
-        columns = zip(*given, strict=True)
-        return Dataset.from_dict({"text": given} if texts else dict(zip(TRIPLET, map(list, columns), strict=False)))
+        columns = map(list, zip(*given, strict=True)) if width else [list(given)]
+        return Dataset.from_dict(dict(zip(TRIPLET if width else ["text"], columns, strict=False)))
 
 
 @contextmanager
@@ -316,13 +302,9 @@ def _saved(path: str, split: str) -> Dataset:
     try:
         loaded = datasets.load_from_disk(path)
     except FileNotFoundError:
-        raise InputError(
-            f"{path}: a folder that `save_to_disk` did not write; name the files in it, for example {path}/*.txt"
-        ) from None
+        raise InputError(f"{path}: `save_to_disk` did not write this folder; name its files: {path}/*.txt") from None
     except Exception as error:  # of Arrow and of JSON
-        raise InputError(
-            f"{path}: cannot be read ({first_line(error)}); is a file in it damaged or cut off?"
-        ) from error
+        raise InputError(f"{path}: cannot be read ({first_line(error)}); is it damaged or cut off?") from error
     if isinstance(loaded, Dataset):
         return loaded
     if split not in loaded:

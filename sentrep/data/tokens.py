@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import compress, islice
 from typing import Any, NamedTuple
 
@@ -25,8 +25,6 @@ logger = logging.getLogger("sentrep")
 _TOKENISED_AT_ONCE = 1024
 _WRITTEN_AT_ONCE = 16_384
 """Rows of a record batch. Opening a file touches the memory around the head of each."""
-_MANY = 0.4
-"""Share of sentences that are cut from which there is advice."""
 
 StreamedRow = tuple[int, tuple[str, ...]]
 """The number of a row, and its sentences."""
@@ -133,21 +131,11 @@ class TokenizedText:
         return found | ({"without a pair": counts.unpaired} if counts.unpaired else {})
 
     def log(self, name: str) -> None:
-        """Log the counts of a text of this name, and advice if many sentences are cut."""
-        counts, max_length = self.counts, self.max_length
-        logger.info(
-            "%s: %d rows (%d read, %d blank and skipped, %s%d sentences cut to %s tokens)",
-            *(name, len(self), counts.rows, counts.blank),
-            f"{counts.unpaired} without a pair and their own positive, " if counts.unpaired else "",
-            *(counts.cut, max_length or "the model's limit in"),
-        )
-        share = counts.cut / (len(self) * len(self.columns))
-        if max_length and share > _MANY:
-            logger.warning(
-                "%.0f %% of the sentences are cut, and their ends are not trained on: model.encoder.max_length: %d "
-                "in the configuration keeps more of it, in more time and memory; or give one sentence a line",
-                *(100 * share, 2 * max_length),
-            )
+        """Log the counts of a text of this name."""
+        rows, blank, cut, unpaired = astuple(self.counts)
+        pairs = f"{unpaired} without a pair and their own positive, " if unpaired else ""
+        cuts = f"{cut} sentences cut to {self.max_length or 'the limit in'} tokens"
+        logger.info("%s: %d rows (%d read, %d blank and skipped, %s%s)", name, len(self), rows, blank, pairs, cuts)
 
     def sentence_keys(self) -> NDArray[np.uint64]:
         """A 64-bit key of every sentence, (rows, columns): equal ids have equal keys, others practically never."""

@@ -43,10 +43,10 @@ def test_streamed_run_resumes_exactly(workplace: Path, capfd: pytest.CaptureFixt
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
     assert any(not torch.equal(whole[name], started[name]) for name in whole)
     errors = capfd.readouterr().err
-    assert "end of an epoch; 1 rows that do not fill a batch are left out; 0 blank ones skipped" in errors
+    assert "end of an epoch: 1 rows that fill no batch are left out, 0 blank ones skipped" in errors
     assert "TOKENIZERS_PARALLELISM" not in errors
 
 
 def test_without_a_number_of_steps(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fit(steps=-1) == 1
-    assert "say when to stop by --trainer.max_steps" in capsys.readouterr().err
+    assert "set --trainer.max_steps" in capsys.readouterr().err

@@ -56,7 +56,7 @@ def test_toy_is_a_word_unless_a_file_has_that_name(tmp_path: Path, monkeypatch: 
     assert len(sentences("toy")) >= 10_000
     assert open_text("toy").fingerprint == open_text("toy").fingerprint
     Path("toy").mkdir()
-    with pytest.raises(InputError, match="toy: a folder that `save_to_disk` did not write"):
+    with pytest.raises(InputError, match="toy: `save_to_disk` did not write this folder"):
         load("toy")
 
 

@@ -44,10 +44,7 @@ class FinishedShards:
         if saved != self.settings and not overwrite:
             changed = [key for key in settings if saved.get(key) != settings[key]]
             words = ", ".join(f"{key} was {saved.get(key)} and is {settings[key]}" for key in changed)
-            raise InputError(
-                f"{self._folder} holds rows that were made otherwise ({words}); finish them by the command that began "
-                "them, or add --overwrite true"
-            )
+            raise InputError(f"{self._folder} holds rows made otherwise ({words}); replace them by --overwrite true")
         with writing(output):
             remove_leftovers(self._output)  # of a killed write
             remove_leftovers(self._folder)

@@ -16,7 +16,7 @@ from sentrep.errors import InputError, first_line
 from sentrep.extras import require
 from sentrep.io.hashes import hash_weights
 from sentrep.io.hub import fail_fast
-from sentrep.io.paths import check_plain, check_plain_files, expanded
+from sentrep.io.paths import check_plain_files, expanded
 from sentrep.io.strangers import quiet_transformers, read_config, read_tokenizer, settings_text
 
 TOO_LONG = "source too long"
@@ -125,10 +125,8 @@ class Translator:
                     **options,
                 )
         except torch.OutOfMemoryError:
-            raise InputError(
-                f"the memory of {device} does not suffice to translate {len(sources)} sentences of up to "
-                f"{max(map(len, sources))} tokens at a time; lower batch_size (finished batches are kept)"
-            ) from None
+            most = f"{len(sources)} sentences of up to {max(map(len, sources))} tokens"
+            raise InputError(f"the memory of {device} does not suffice to translate {most}; lower batch_size") from None
         return output[:, 1:].cpu()
 
 
@@ -139,8 +137,7 @@ def _load(name: str) -> tuple[Any, Any]:
     if local:
         check_plain_files(folder)
     elif os.path.lexists(name):
-        check_plain(name)
-        raise InputError(f"{name}: is a file, where a translation model is a folder or a hub id")
+        raise InputError(f"{name}: is no folder, where a translation model is a folder or a hub id")
     path, hub = str(folder) if local else name, {"local_files_only": local, "trust_remote_code": False}
     fail_fast()
     try:
@@ -152,15 +149,7 @@ def _load(name: str) -> tuple[Any, Any]:
     except InputError:
         raise
     except (ImportError, OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
-        reason = first_line(error)
         if isinstance(error, ImportError):
             require(f"{name}: its tokenizer", "backtranslate", "sentencepiece")
-            problem = f"a package is missing: {reason}"
-        elif local:
-            problem = f"this folder holds no translation model that loads: {reason}"
-        else:
-            problem = (
-                f"no such folder, and the model hub did not answer or has no such translation model ({reason}); check "
-                "the spelling, or give the path of a local folder"
-            )
-        raise InputError(f"{name}: {problem}") from error
+        where = "this folder holds" if local else "no such folder, and the model hub did not answer or has"
+        raise InputError(f"{name}: {where} no translation model that loads: {first_line(error)}") from error

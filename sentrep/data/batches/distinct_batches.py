@@ -49,10 +49,7 @@ class DistinctBatches:
         while placed is None:
             self.batches = min(self.batches, self._usable // batch_size)
             if self.batches < 1:
-                raise InputError(
-                    f"no_duplicates: too few different sentences for one batch of {batch_size} over all processes; "
-                    "lower the batch size or give more text"
-                )
+                raise InputError(f"no_duplicates: too few different sentences for one batch of {batch_size}; lower it")
             placed = self._place(draws)  # one that fails has placed too few for so many batches
         self._first = placed
 

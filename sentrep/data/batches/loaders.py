@@ -91,17 +91,12 @@ class ResumableLoader:
         Raises:
             InputError: corpus, batch size, number of processes, seed or fraction differ, so that the order would too.
         """
-        here = self.order()
-        changed = [
-            f"{name} was {state['order'].get(name)} and is {here.get(name)}"
-            for name in {**state["order"], **here}
-            if state["order"].get(name) != here.get(name)
-        ]
-        if changed:
-            raise InputError(
-                f"cannot resume in the middle of this training: {', '.join(changed)}; use the same values, or "
-                "continue with an approximation: sentrep fit --allow-changes"
-            )
+        here, saved = self.order(), state["order"]
+        other = [name for name in {**saved, **here} if saved.get(name) != here.get(name)]
+        if other:
+            changed = ", ".join(f"{name} was {saved.get(name)} and is {here.get(name)}" for name in other)
+            problem = f"cannot resume in the middle of this training: {changed}"
+            raise InputError(f"{problem}; use the same values, or begin the epoch again by --allow-changes")
         self.sampler.resume(state["epoch"], state["done"], state["skipped"], state["place"])
         self._resuming = True
 

@@ -71,10 +71,8 @@ class BatchOrder(Sampler[list[Any]], ABC):
 
     def too_few(self, rows: int) -> InputError:
         """The error of a corpus that does not fill a single batch."""
-        return InputError(
-            f"the corpus has {rows} usable rows, but one batch over all processes takes "
-            f"{self.global_batch_size}; lower batch_size or give more text"
-        )
+        size = self.global_batch_size
+        return InputError(f"{rows} usable rows, but one batch over all processes takes {size}; lower batch_size")
 
 
 class GlobalBatchSampler(BatchOrder):

@@ -74,11 +74,8 @@ class StreamedBatches(BatchOrder):
         self._divides = text.num_shards >= world_size
         """Whether each process reads files of its own."""
         if not self._divides:
-            logger.warning(
-                "fewer files (%d) than processes (%d), so that each process reads the whole text; divide it into more "
-                "files, and each reads its part",
-                *(text.num_shards, world_size),
-            )
+            counts = text.num_shards, world_size
+            logger.warning("fewer files (%d) than processes (%d): each process reads the whole text", *counts)
         self._width = batch_size if self._divides else self.global_batch_size
         """Rows read for a batch of this process."""
         self._batches = max(1, buffer // self._width)
@@ -132,11 +129,8 @@ class StreamedBatches(BatchOrder):
                 break
         if number == 1 and not whole:
             raise self.too_few(len(rows))
-        logger.info(
-            "end of an epoch of streamed text; %d rows that do not fill a batch are left out; %d blank ones skipped%s",
-            *(len(rows) - whole * self._width, self._blank),
-            " since the run was resumed" if self._resumed else "",
-        )
+        counts = len(rows) - whole * self._width, self._blank, " since the resume" if self._resumed else ""
+        logger.info("end of an epoch: %d rows that fill no batch are left out, %d blank ones skipped%s", *counts)
 
     def _windows(self, files: Sequence[int], file: int, row: int) -> Iterator[_Window]:
         """The windows from a row of a file on; the last one, which may be empty, is not whole."""

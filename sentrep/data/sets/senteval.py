@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -30,8 +29,7 @@ def senteval_place(folder: Path, relative: str, name: str) -> Path:
     roots += [folder.parent] if folder.name in _FOLDERS else []
     place = next((root / relative for root in roots if (root / relative).is_dir()), None)
     if place is None:
-        contains = "STS and SICK" if relative.split("/")[0] in ("STS", "SICK") else relative.split("/")[0]
-        raise InputError(f"{folder}: no {relative} in it for {name}; give the folder that contains {contains}")
+        raise InputError(f"{folder}: no {relative} in it for {name}; give the folder that contains {relative}")
     return place
 
 
@@ -45,10 +43,7 @@ def read_lines(file: Path, *, latin_1: bool = False) -> list[str]:
     Raises:
         InputError: there is no such file, or a line is not UTF-8.
     """
-    if os.path.lexists(file):
-        check_plain(file)
-    else:
-        raise InputError(f"{file}: no such file; the folder of the SentEval data is incomplete")
+    check_plain(file)
     content = file.read_bytes()
     try:
         text = content.decode("utf-8-sig")

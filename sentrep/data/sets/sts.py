@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import logging
 import math
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.senteval import read_lines, senteval_place, tab_rows
 from sentrep.data.text import from_hub
 from sentrep.errors import InputError, did_you_mean
-from sentrep.io.paths import check_name, check_plain, expanded, not_there
+from sentrep.io.paths import check_name, check_plain, expanded
 
 logger = logging.getLogger("sentrep")
 
@@ -95,10 +94,8 @@ def load_sts(spec: str | PairsFile, folder: str | Path | None = None) -> ScoredP
         return _load_from_hub(name) if folder is None else _load_from_folder(name, expanded(folder))
     if expanded(spec).exists() or "/" in spec or "." in spec:
         return _load_pairs_file(PairsFile(spec))
-    raise InputError(
-        f"unknown evaluation set {spec!r}{did_you_mean(spec.lower(), SET_NAMES) or ';'} known are "
-        f"{', '.join(SET_NAMES)} and files (csv, tsv, jsonl, parquet)"
-    )
+    known = f"{did_you_mean(spec.lower(), SET_NAMES) or ';'} known are {', '.join(SET_NAMES)}"
+    raise InputError(f"unknown evaluation set {spec!r}{known} and files (csv, tsv, jsonl, parquet)")
 
 
 def set_name(spec: Any) -> str:
@@ -164,10 +161,7 @@ def _scored_pairs(name: str, pairs: list[_Pair], protocol: str, expected: int, w
 
 def _load_pairs_file(spec: PairsFile) -> ScoredPairs:
     path = expanded(spec.path)
-    if os.path.lexists(path):
-        check_plain(path)
-    else:
-        raise not_there(path)
+    check_plain(path)
     if len(spec.columns) != 3:
         raise InputError(f"{path}: columns {list(spec.columns)}; expected three: sentence, sentence, score")
     pairs: list[_Pair] = []
@@ -183,12 +177,8 @@ def _load_pairs_file(spec: PairsFile) -> ScoredPairs:
         pairs.append((first, second, number_cell(score, where), ""))
     if blank:
         logger.warning("%s: %d rows without two sentences are left out", path, blank)
-    if not pairs:
-        raise InputError(f"{path}: no scored pairs ({blank} blank rows); expected two sentences and a score a row")
-    scores = {pair[2] for pair in pairs}
-    if len(scores) < 2:
-        what = f"{len(pairs)} pairs, whose scores are all equal" if len(pairs) > 1 else "one pair"
-        raise InputError(f"{path}: {what}; a correlation needs at least two pairs with different scores")
+    if len({score for *_, score, _ in pairs}) < 2:
+        raise InputError(f"{path}: {len(pairs)} pairs; a correlation needs at least two, with different scores")
     return _scored_pairs(set_name(spec), pairs, "pairs file", len(pairs), str(path))
 
 
@@ -199,10 +189,7 @@ def _load_pairs_file(spec: PairsFile) -> ScoredPairs:
 def _load_from_hub(name: str) -> ScoredPairs:
     known = _SETS[name]
     if known.hub is None:
-        raise InputError(
-            f"{name}: the Hub has SICK-R as one set only (sickr-all, MTEB's protocol); for this split give the folder "
-            "of the SentEval data (`sts_folder`)"
-        )
+        raise InputError(f"{name}: the Hub has sickr-all only; give the folder of the SentEval data (`sts_folder`)")
     pairs = [
         (row["sentence1"], row["sentence2"], number_cell(row["score"], f"{known.hub[0]}, row {number}"), "")
         for number, row in enumerate(from_hub(*known.hub), start=1)

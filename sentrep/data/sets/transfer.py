@@ -42,19 +42,16 @@ def load_transfer(name: str, folder: str | Path) -> LabelledSet:
     """
     key = name.lower()
     if key not in _TASKS:
-        raise InputError(
-            f"unknown transfer task {name!r}{did_you_mean(key, TRANSFER_NAMES) or ';'} known are "
-            f"{', '.join(TRANSFER_NAMES)}"
-        )
+        known = f"{did_you_mean(key, TRANSFER_NAMES) or ';'} known are {', '.join(TRANSFER_NAMES)}"
+        raise InputError(f"unknown transfer task {name!r}{known}")
     task = _TASKS[key]
     place = senteval_place(expanded(folder), task.folder, key)
     splits = {}
     for split, files in task.files.items():
         rows = [row for label, file in zip("10", files, strict=False) for row in task.read(place / file, label)]
         if len(rows) != task.sizes[split]:
-            raise InputError(
-                f"{place}: {len(rows)} rows of {key} {split} where {task.sizes[split]} are expected; is it complete?"
-            )
+            expected = f"{task.sizes[split]} are expected; is it complete?"
+            raise InputError(f"{place}: {len(rows)} rows of {key} {split} where {expected}")
         texts, second, labels = (list(column) for column in zip(*rows, strict=True))
         splits[split] = LabelledTexts(texts, labels, second if any(second) else None)
     return LabelledSet(key, splits)

@@ -125,7 +125,7 @@ def test_resumed_rows_without_duplicates(tmp_path: Path) -> None:
 
 
 def test_streaming_needs_a_number_of_steps(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"how long the text is: say when to stop by --trainer.max_steps"):
+    with pytest.raises(InputError, match=r"how long the text is: set --trainer.max_steps"):
         run(tmp_path, Recorder(), [], stream={"streaming": True})
 
 

@@ -93,7 +93,7 @@ def test_with_fewer_files_than_processes_these_together_see_what_one_sees(
     one = rows(epoch_of(loader(corpus, size=6), 1))
     assert "fewer files" not in caplog.text
     parts = [rows(epoch_of(loader(corpus, workers, rank=rank, world_size=2), 1)) for rank in (0, 1)]
-    assert "fewer files (1) than processes (2), so that each process reads the whole text" in caplog.text
+    assert "fewer files (1) than processes (2): each process reads the whole text" in caplog.text
     assert [first + second for first, second in zip(*parts, strict=True)] == one
     seen = [row for batch in one for row in batch]
     assert len(seen) == len(set(seen)) == 36
