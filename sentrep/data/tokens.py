@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
-from itertools import compress, islice
+from itertools import compress, islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,8 +147,8 @@ class TokenizedText:
 
 
 def _lists(column: Any) -> list[NDArray[np.int32]]:
-    offsets = column.offsets.to_numpy()
-    return np.split(column.values.to_numpy()[offsets[0] : offsets[-1]], offsets[1:-1] - offsets[0])
+    ids, offsets = column.values.to_numpy(), column.offsets.to_pylist()
+    return [ids[start:end] for start, end in pairwise(offsets)]
 
 
 class _TokenFiles(ArrowBasedBuilder):
