@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 from tables import table
 
-from sentrep.cli.compare_runs import published
 from sentrep.cli.recipe import read_file
-from sentrep.cli.tables import Row, Table, read_table
+from sentrep.cli.tables import Row, Table, published, read_table
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.significance import RecipeScores
 from sentrep.io.text import markdown_text
@@ -45,7 +44,7 @@ PAPERS = {
 
 SUITE = "`sentrep evaluate MODEL --mteb TASK` ([tasks](evaluation.md#mteb))"
 COSINES = "`train/positive_cosine` and `train/negative_cosine` in `metrics.csv`"
-ORDER = "`sentrep compare --table thesis/tables/order --rows '[simcse]' --vary order`, and `--vary noise`"
+ORDER = "`sentrep fit --table thesis/tables/order --row simcse` with other values of `data.seed` alone"
 UNIFORMITY = "`val/stsb-dev/uniformity` in the `metrics.csv` of each run"
 SEEDS = {
     "seed 19984": ("0.48 / -2.47 / 77.04", "0.46 / -2.35 / 77.75"),
@@ -215,13 +214,13 @@ def comparison_of(paper: str, name: str) -> Comparison:
     """The runs of the test bed compared: over seeds, as the cosines of their sentence pairs were not kept."""
     settings = stored(RESULTS / f"{paper}-{name}.json")
     scores = {label: row["sets"] for label, row in settings["rows"].items()}
-    printed = published(table_of(table_file(paper, name)).only(scores))
+    printed = published(str(table_file(paper, name)), scores)
     recipes = {}
     for label, by_set in scores.items():
         arrays = {key: np.array(values) for key, values in by_set.items()}
         seeds = tuple(settings["seeds"][: len(next(iter(arrays.values())))])
         recipes[label] = RecipeScores(seeds, scores=arrays, fixed=label in printed.untrained)
-    return Comparison.of(recipes, printed)
+    return Comparison.of(recipes, None, printed)
 
 
 def status(name: str, row: Row, file: Path, record: dict[str, Any]) -> str:

@@ -2,8 +2,8 @@
 
 Run it: python reproduce_table.py (a toy: two seeds of a tiny model for 20 steps, so there is no verdict)
 For real: leave TINY out, and --seeds 5; on two CPU cores, with all-MiniLM-L6-v2 in the place of BERT, that is
-    sentrep compare --table table.yaml --over '[overrides/minilm]' --seeds 5
-A table of a paper as it stands: sentrep compare --table thesis/tables/negatives --seeds 5
+    sentrep fit --table table.yaml -c overrides/minilm --seeds 5
+A table of a paper as it stands: sentrep fit --table thesis/tables/negatives --seeds 5
 """
 
 import json
@@ -46,6 +46,5 @@ if __name__ == "__main__":
     Path("tiny.yaml").write_text(json.dumps(TINY))  # JSON is YAML
     mine = Path(__file__).with_name("own_negatives.py")
     shutil.copy(mine, mine.name)  # a class is found in the current folder, where you write yours
-    words = ["compare", "--table", "table.yaml", "--over", "[tiny.yaml]", "--seeds", "[1, 2]"]
-    assert main([*words, "--output", "table"]) == 0
-    print(Path("table/report.md").read_text())  # report.tex and report.csv beside it
+    assert main(["fit", "--table", "table.yaml", "-c", "tiny.yaml", "--seeds", "1,2"]) == 0
+    print(Path("runs/table/report.md").read_text())  # report.tex and report.csv beside it

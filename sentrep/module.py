@@ -301,6 +301,11 @@ class SentRepModule(Configurable, LightningModule):
         """Log the score of one test set."""
         self._test.score(self, pairs)
 
+    @property
+    def test_cosines(self) -> Mapping[str, Tensor]:
+        """By test set, the cosine of every pair (P,), of the last test."""
+        return self._test.cosines
+
     def on_test_epoch_end(self) -> None:
         self._test.finish(self)
 

@@ -47,7 +47,6 @@ STEPS = "--trainer.max_steps 2 --trainer.val_check_interval 2"
 SHORT = {
     "quickstart": STEPS,
     "fit": f"{STEPS} --trainer.log_every_n_steps 1",
-    "compare": f"{STEPS} --seeds 1 --data.val [] --trainer.enable_progress_bar false",
     "evaluate": "",
     "encode": "--overwrite true",  # a page may show several ways to one output
 }
@@ -290,14 +289,14 @@ class Page:
         if words[1] == "fit" and "--trainer.devices" in words:
             return ["--print_config"]
         flags = SHORT.get(words[1], "").split()
-        if words[1] == "compare" and "--suite" not in words:
-            flags += ["--sets", "[toy-test]"]
+        if "--seeds" in words:
+            flags += ["--seeds", "1", "--data.test", "[toy-test]"]
         if words[1] == "evaluate" and not {"--suite", "--sets", HUB} & {*words}:
             flags += ["--sets", "[stsb-dev]"]
-        if words[1] == "compare" and "tables/ablation" in given:
-            flags += ["--rows", "[bert-base,distillation]" if "--adapt" in words else "[bert-base]"]
+        if "--seeds" in words and "tables/ablation" in given:
+            flags += ["--row", "bert-base"]
         on_hub = re.search(r"(?<!objectives\.)simcse\b|ablation\b", given)
-        if words[1] in ("fit", "compare") and "--data.train" not in words and on_hub:
+        if words[1] == "fit" and "--data.train" not in words and on_hub:
             flags += OFFLINE.split()
         return flags
 

@@ -29,11 +29,12 @@ from sentrep.checkpoint.rebuild import recorded_arguments
 from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.cli import main, recipe
 from sentrep.cli.configuration import whole_tree
-from sentrep.cli.fit import sort_words
+from sentrep.cli.words import sort_words
 from sentrep.encoder import Dense
 from sentrep.evaluation import Evaluation
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.results import TaskResult
+from sentrep.evaluation.significance import RecipeScores
 from sentrep.io.text import markdown_text, printable
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import Contrastive, Objective
@@ -334,12 +335,9 @@ def test_a_model_card_shows_hostile_prompts_as_they_are(name: str, tmp_path: Pat
 
 def test_names_are_harmless_in_a_comparisons_report_and_picture(tmp_path: Path) -> None:
     names = [*HOSTILE.values(), "$\\frac{x$", "$\\undefined$"]
-    cells = np.stack([np.arange(5.0), np.arange(5.0)])
-    recipes = {}
-    for number, name in enumerate(names):
-        np.savez(tmp_path / f"{number}.npz", **{"gold/a": cells[0], "cosine/a": cells[1] + number})
-        recipes[name] = {0: tmp_path / f"{number}.npz"}
-    Comparison.read(recipes).write(tmp_path)
+    gold = {"a": np.arange(5.0)}
+    recipes = {name: RecipeScores((0,), {"a": np.arange(5.0)[None] + row}, gold) for row, name in enumerate(names)}
+    Comparison.of(recipes).write(tmp_path)
     for report in ("report.csv", "report.md", "report.tex"):
         text = (tmp_path / report).read_text(encoding="utf-8")
         assert not re.search("[\x1b\u202e]", text)

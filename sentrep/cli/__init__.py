@@ -1,7 +1,8 @@
 """The command ``sentrep``: finds the command, runs it, and ends every error in one line.
 
     errors, options    the boundary for errors; from words to the arguments of a function
-    fit, run           ``fit``, ``validate``, ``test`` and ``predict``: their words, and the LightningCLI
+    fit, words, run    ``fit``, ``validate``, ``test`` and ``predict``: their words, and the LightningCLI
+    seeds, compare     a recipe under several seeds, and the judgement of finished runs
     recipe             from files and flags to one tree
     configuration      what a run adds to this tree
     tables, recipes    papers' tables, and the files that ship

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sentrep.cli.errors import UsageError
-from sentrep.cli.recipe import Tree, read, split
-from sentrep.cli.recipes import locate, shipped
-from sentrep.errors import did_you_mean
+from sentrep.cli.recipe import Tree, split
+from sentrep.cli.recipes import shipped
+from sentrep.cli.words import sort_words
 
 
 def quickstart(words: list[str]) -> int:
@@ -28,13 +28,21 @@ def fit(words: list[str]) -> int:
     options:
       -c FILE, --config FILE
             a recipe's name or a configuration file; several make one run, later
-            files override earlier ones (compare trains each -c separately)
+            files override earlier ones
       --KEY VALUE
             a setting by its path through the configuration, which overrides the
             files: --model.objectives.simcse.temperature 0.03, --data.train FILE,
             --trainer.max_steps 100, --checkpoint.monitor val/sts
       --table FILE --row NAME
             a row of a paper's table, which all files override
+      --seeds N, --seeds SEED,SEED,...
+            train and test under so many seeds (the thesis's five come first), or
+            under these, each run in its own process and folder, and compare;
+            finished runs are kept. With --table all its rows, or --row A,B
+      --variant NAME='FLAGS'
+            of --seeds: the recipe once more with these flags; may be repeated
+      --jobs N
+            of --seeds: runs at the same time (default: 1)
       --ckpt_path FILE
             the checkpoint to resume from or to score; last: the newest one of the
             newest run of this name
@@ -89,15 +97,6 @@ def predict(words: list[str]) -> int:
     return _run("predict", words)
 
 
-_SWITCHES = ("print_config", "trust_plugins", "allow_changes")
-_OWN = ("table", "row", "ckpt_path")
-SECTIONS = (
-    *("model", "data", "trainer", "checkpoint", "collapse", "guard", "report"),
-    *("seed_everything", "ckpt_path", "weights_only", "verbose", "return_predictions"),
-)
-"""The top-level keys of a configuration."""
-
-
 def _run(command: str, words: list[str]) -> int:
     """Run the command.
 
@@ -105,6 +104,13 @@ def _run(command: str, words: list[str]) -> int:
         UsageError: for a wrong flag, key, class or type.
         InputError: for bad data, from wherever it is found.
     """
+    own_words, others = _of_seeds(words)
+    if own_words:
+        if command != "fit" or "seeds" not in own_words:
+            raise UsageError(f"{command}: --variant and --jobs belong to sentrep fit --seeds")
+        from sentrep.cli.seeds import train
+
+        return train(others, own_words)
     layers, flags, own = sort_words(words)
     if not (layers or "ckpt_path" in own or any(key.startswith("model") or key.endswith(".help") for key, _ in flags)):
         what = "-c simcse/minilm --data.train FILE" if command == "fit" else "--ckpt_path best.ckpt -c RECIPE"
@@ -115,38 +121,15 @@ def _run(command: str, words: list[str]) -> int:
     return launch(command, layers, flags, own)
 
 
-def sort_words(words: list[str]) -> tuple[list[tuple[str, Tree]], list[tuple[str, str]], Tree]:
-    """The words of a run as layers (name and tree of each file, the lowest first), flags, and the command's own.
-
-    Raises:
-        UsageError: for a file that is no configuration, a flag without a value, or a section that no run has.
-    """
-    layers: list[tuple[str, Tree]] = []
-    flags: list[tuple[str, str]] = []
-    own: Tree = {}
+def _of_seeds(words: list[str]) -> tuple[Tree, list[str]]:
+    """The options that belong to ``--seeds``, and all other words."""
+    found: Tree = {}
+    others: list[str] = []
     for key, value in split(words):
-        name = key if "." in key else key.replace("-", "_")
-        if name in _SWITCHES and value in (None, "true"):
-            own[name] = True
-        elif value is None:
-            raise UsageError(f"--{key} needs a value")
-        elif name == "config":
-            layers.append((locate(value), read(value)))
-        elif name in _OWN:
-            own[name] = value
+        if key == "variant":
+            found.setdefault("variants", []).append(value or "")
+        elif key in ("seeds", "jobs"):
+            found[key] = value or ""
         else:
-            flags.append(("data.sts_folder" if name == "sts_folder" else name, value))
-    if "row" in own and "table" not in own:
-        raise UsageError(f"--row {own['row']} needs the file that it stands in: --table FILE")
-    if "table" in own:
-        from sentrep.cli.tables import row_of
-
-        layers.insert(0, row_of(own["table"], own.get("row")))
-    for place, key in [
-        *((f"{name}: ", key) for name, tree in layers for key in tree),
-        *(("", key) for key, _ in flags),
-    ]:
-        section = str(key).partition(".")[0]
-        if section not in SECTIONS:
-            raise UsageError(f"{place}unknown key '{section}'{did_you_mean(section, SECTIONS)}")
-    return layers, flags, own
+            others += [f"--{key}"] if value is None else [f"--{key}", value]
+    return found, others

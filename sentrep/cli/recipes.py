@@ -17,8 +17,8 @@ from sentrep.io.paths import check_target, expanded, writing
 _BELOW = " " * 6
 _HOW = (
     "STS avg. is the mean of the seven STS sets. A recipe runs by 'sentrep fit -c NAME', an override by one more -c, a "
-    "table by 'sentrep compare --table NAME', one row of it by 'sentrep fit --table NAME --row ROW'. 'sentrep recipes "
-    "show NAME' prints one, 'copy NAME' writes it here."
+    "table by 'sentrep fit --table NAME --seeds 5', one row of it by 'sentrep fit --table NAME --row ROW'. 'sentrep "
+    "recipes show NAME' prints one, 'copy NAME' writes it here."
 )
 
 

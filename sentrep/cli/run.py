@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from sentrep.cli.log import say, show_log
 from sentrep.cli.options import search_current_folder
 from sentrep.cli.precision import settle_precision
 from sentrep.cli.recipe import Flags, Tree
+from sentrep.cli.run_content import write_record
 from sentrep.cli.run_folder import claim_versions
 from sentrep.data import SentRepDataModule
 from sentrep.distributed import explain_lost_peer, leave_gloo_group
@@ -66,7 +68,7 @@ class SentRepCLI(LightningCLI):
             SentRepModule,
             SentRepDataModule,
             save_config_callback=SaveConfig,
-            save_config_kwargs={"overwrite": True},
+            save_config_kwargs={"overwrite": True, "tree": deepcopy(tree)},  # parsing changes it
             seed_everything_default=42,
             trainer_defaults={**TRAINER_DEFAULTS, "callbacks": callbacks},
             auto_configure_optimizers=False,
@@ -132,11 +134,20 @@ class SentRepCLI(LightningCLI):
 
 
 class SaveConfig(SaveConfigCallback):
-    """Writes ``config.yaml`` into the folder of a training run, and hands the settings to the loggers."""
+    """Writes ``config.yaml`` and ``run.json`` into the folder of a run, and hands the settings to the loggers."""
+
+    def __init__(self, *arguments: Any, tree: Tree, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._tree = tree
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Write when training starts; scoring leaves no configuration behind."""
-        if stage == "fit" and not trainer.fast_dev_run:  # type: ignore[attr-defined]
+        """Write when training starts; scoring leaves no configuration behind, and a record of an untrained model."""
+        trains, dry = stage == "fit", trainer.fast_dev_run  # type: ignore[attr-defined]
+        if not dry and (trains or (stage == "test" and trainer.loggers and self._tree.get("ckpt_path") is None)):
+            folder = trainer.log_dir or trainer.default_root_dir  # asked for on every process: it broadcasts
+            if trainer.is_global_zero:
+                write_record(Path(folder), self._tree, trainer.datamodule, trains)  # type: ignore[attr-defined]
+        if trains and not dry:
             text = self.parser.dump(self.config, skip_unset=False, skip_validation=True)
             pl_module.settings = yaml.safe_load(text)
             super().setup(trainer, pl_module, stage)

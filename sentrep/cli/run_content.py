@@ -1,48 +1,73 @@
-"""Hashes of what makes a run, so that a finished one is never taken for another: its words alone do not tell."""
+"""What made a run, as hashes: a finished run is never taken for another, whatever its words and names are."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from sentrep.cli.recipe import Tree
 from sentrep.config import walk
 from sentrep.data import SentRepDataModule
-from sentrep.data.fingerprints import hash_columns, hash_of
-from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.io.paths import expanded
+from sentrep.data.fingerprints import hash_of
+from sentrep.evaluation.run_scores import RECORD
+from sentrep.io.files import write_text
+from sentrep.io.paths import expanded, writing
+from sentrep.version import __version__
 
 _LIBRARIES = ("sentrep.", "torch.", "lightning.", "torchmetrics.")
 """Packages whose classes change with their versions alone."""
-_READ_OTHERWISE = ("data.train", "data.pairs", "data.test", "data.sts_folder")
-"""Keys whose files are told apart by the rows in them."""
+_VERSIONS = ("torch", "lightning", "transformers", "tokenizers")
+_WITHOUT_EFFECT = (
+    *("seed_everything", "data.seed", "trainer.logger", "trainer.default_root_dir", "trainer.enable_progress_bar"),
+    *("data.num_workers", "report", "ckpt_path", "weights_only", "verbose"),
+)
+"""Keys that tell runs of one recipe apart, or change no number."""
+_BY_CONTENT = ("data.train", "data.pairs", "data.test", "data.sts_folder")
+"""Keys whose files are told apart by the rows that are read from them."""
 
 
-def content_of(tree: Tree, data: SentRepDataModule, trains: bool) -> str:
-    """Hash of the training text, of every file and folder that a configuration names, and of the user's classes.
+def content_of(tree: Tree, data: SentRepDataModule, trains: bool = True) -> Tree:
+    """Hashes of the text, of the settings, and of every file and class of the user's that the settings name.
 
     Args:
         tree: the whole configuration.
         data: its data module.
         trains: whether the text is read at all.
+
+    Returns:
+        ``text``, ``settings``, ``files`` by name, ``versions``, and ``content``, the hash of these four.
     """
-    sections = {"model": tree.get("model"), "data": tree.get("data"), "callbacks": tree["trainer"].get("callbacks")}
-    names = set[str]()
-    for key, value in walk(sections):
-        if key not in _READ_OTHERWISE:
-            found = value["class_path"] if isinstance(value, dict) else value
-            names.update(text for text in (found if isinstance(found, list) else [found]) if isinstance(text, str))
+    settings, files = [], {}
+    for key, value in walk(tree):
+        if any(key == one or key.startswith(f"{one}.") for one in _WITHOUT_EFFECT):
+            continue
+        value = value["class_path"] if isinstance(value, dict) else value  # its arguments follow
+        found = _files(value) if isinstance(value, str) and not key.startswith(_BY_CONTENT) else []
+        if found:
+            files[Path(value).name] = _digest(found)
+        if not key.startswith(_BY_CONTENT):
+            settings.append((key, Path(value).name if found else value))
     text = data.text().fingerprint if trains else ""
-    return hash_of(text, [(Path(name).name, _digest(files)) for name in sorted(names) if (files := _files(name))])
+    versions = {"sentrep": __version__, **{name: metadata.version(name) for name in _VERSIONS}}
+    parts = {"text": text, "settings": hash_of(sorted(settings, key=repr)), "files": files, "versions": versions}
+    return {**parts, "content": hash_of(sorted(parts.items()))}
 
 
-def pairs_of(sets: Sequence[Any]) -> str:
-    """Hash of the pairs and the gold scores of similarity sets."""
-    return hash_of([hash_columns(one.first, one.second, one.scores) for one in sets if isinstance(one, ScoredPairs)])
+def write_record(folder: Path, tree: Tree, data: SentRepDataModule, trains: bool) -> None:
+    """Write ``run.json``: the content of the run, and its seed.
+
+    Raises:
+        InputError: for a place that cannot be written.
+    """
+    record = {"seed": tree.get("seed_everything", 42) if trains else 0, **content_of(tree, data, trains)}
+    with writing(folder / RECORD):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / RECORD, json.dumps(record, indent=1) + "\n")
 
 
 def _files(text: str) -> list[Path]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse import ArgumentParser
 
 from sentrep.cli.complaint import shortened
 from sentrep.cli.errors import UsageError
 from sentrep.cli.recipe import Tree, assigned, read, read_file
-from sentrep.config import flat
 from sentrep.errors import did_you_mean
 from sentrep.io.paths import expanded
+
+if TYPE_CHECKING:
+    from sentrep.evaluation.published import Published
 
 _NUMBER = r"\d{1,9}(?:\.\d+)?"
 Printed = tuple[float, float | None]
@@ -78,34 +79,27 @@ class Table:
             raise UsageError(f"{self.file} has no row '{name}'{did_you_mean(name, self.rows)}; {self._listing()}")
         return replace(self, rows={name: row for name, row in self.rows.items() if name in wanted})
 
-    def adapt(self, settings: Tree) -> Table:
-        """The table with other values wherever a row has a key that ends so.
-
-        Args:
-            settings: ends of keys as flags have them, and values: ``lr`` is the learning rate of the optimiser, also
-                of one inside SAM; ``weighting.model`` the frozen model of the rows that have a weighting.
-
-        Raises:
-            UsageError: no row has such a key.
-        """
-        rows = dict(self.rows)
-        for end, value in settings.items():
-            keys = [(name, key) for name, row in rows.items() for key in flat(row.tree)]
-            found = [(name, key) for name, key in keys if f".{key}".endswith(f".{end}")]
-            if not found:
-                raise UsageError(f"{self.file}: no row has a key that ends with '{end}' (--adapt)")
-            for name, key in found:
-                rows[name] = replace(rows[name], tree=assigned(rows[name].tree, key, value))
-        return replace(self, rows=rows)
-
-    def recipes(self, folder: Path) -> dict[Path, str]:
-        """A recipe for each row that is not absent: the file in the folder, and its content."""
-        trees = {name: row.tree for name, row in self.rows.items() if row.absent is None}
-        # JSON is YAML in which every text is in quotation marks
-        return {folder / f"{name}.yaml": json.dumps(tree, indent=1, ensure_ascii=False) for name, tree in trees.items()}
-
     def _listing(self) -> str:
         return f"its rows are {', '.join(self.rows)}"
+
+
+def published(file: str, names: Iterable[str]) -> Published:
+    """The published numbers of the rows of these names; of all rows, where all that can run are among them."""
+    from sentrep.evaluation.published import Published
+
+    table = read_table(file)
+    here = [name for name in names if name in table.rows]
+    if not all(name in here for name, row in table.rows.items() if row.absent is None):
+        table = table.only(here)
+    first = table.only(here).first
+    return Published(
+        table.title,
+        table.metric,
+        {name: row.published for name, row in table.rows.items()},
+        {name: row.sets for name, row in table.rows.items()},
+        [name for name, row in table.rows.items() if row.untrained],
+        first,
+    )
 
 
 def row_of(file: str, name: str | None) -> tuple[str, Tree]:
@@ -120,8 +114,8 @@ def row_of(file: str, name: str | None) -> tuple[str, Tree]:
     row = table.only([name]).rows[name]
     if row.absent is not None:
         raise UsageError(f"{file}, row {name} cannot be run: {row.absent}")
-    if row.untrained:
-        raise UsageError(f"{file}, row {name} trains nothing; it is scored by: compare --table {file} --rows {name}")
+    if row.untrained == "whitened":
+        raise UsageError(f"{file}, row {name} trains nothing; it is scored by: sentrep evaluate MODEL --whiten TEXT")
     return f"{table.file}, row {name}", row.tree
 
 

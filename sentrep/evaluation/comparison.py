@@ -1,11 +1,9 @@
-"""The report of a comparison: mean ± sd of every recipe, the difference to the first, a verdict, pictures."""
+"""Recipes judged: mean ± sd of each, the difference to the baseline, a verdict, a table and a picture."""
 
 from __future__ import annotations
 
-import zipfile
-import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -16,12 +14,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from sentrep.errors import InputError
 from sentrep.evaluation.plots.comparison import draw_comparison
 from sentrep.evaluation.plots.style import save_figure
 from sentrep.evaluation.published import UNPUBLISHED, Published
-from sentrep.evaluation.report import metric_name
-from sentrep.evaluation.significance import Array, Difference, RecipeScores, compare, holm
+from sentrep.evaluation.run_scores import FinishedRun, finished_runs, mean_dose, recipe_scores
+from sentrep.evaluation.significance import LEVEL, MARGIN, Difference, RecipeScores, compare, holm
 from sentrep.evaluation.sts import display_name
 from sentrep.evaluation.table import report_text, show, write_report
 from sentrep.io.text import markdown_text
@@ -29,16 +26,19 @@ from sentrep.io.text import markdown_text
 Format = Literal["latex", "csv", "markdown"]
 ENDINGS = {"latex": ".tex", "csv": ".csv", "markdown": ".md"}
 
-_PAIRS = "Spearman"
+LEAST_DOSE = 1e-4
+"""The share of the softmax below which drawn negatives do not act."""
 _NOTE = (
-    "{measure} × 100{cosine}, mean ± standard deviation over seeds. Difference: the mean over the sets minus the "
-    "baseline's, with its 95 % interval and the p-value of its t-test, over {over}. A recipe is called better or worse "
-    "where p < 0.05."
+    "Spearman × 100 of the cosine, mean ± standard deviation over seeds. Difference: the mean over the sets minus the "
+    "baseline's, with its 95 % interval and the p-value of its t-test over {over}. Better or worse: p < {level}. "
+    "Equal: a difference of {margin} points is rejected. Otherwise the difference cannot be told."
 )
 _PAIRED = (
     "Interval and test are paired by seed: every recipe ran under the same seeds, and under one seed all recipes have "
     "the same order of the text and the same noise."
 )
+_UNPAIRED = "Recipes that ran under other seeds than the baseline are not paired with it by seed: {}."
+_MARK = "*: p < 0.05 also after Holm's correction for all rows of the table."
 _COLLAPSED = (
     "Collapsed runs, far below the median of their recipe's seeds: {}. Means, intervals and p-values of these recipes "
     "are unreliable: give more seeds, and say how many runs collapsed."
@@ -47,13 +47,11 @@ _DOSE = (
     "Dose: the mean share of the softmax, and so of the gradient, that the drawn negatives of a row had in training. "
     "A row below {} is not treated by them, whatever its difference."
 )
-_LEAST_DOSE = 1e-4
-_UNPAIRED = "Recipes that ran under other seeds than the baseline are not paired with it by seed: {}."
-_MARK = "*: p < 0.05 also after Holm's correction for all rows of the table."
-_TESTED = ("difference", "low", "high", "p", "p holm")
-"""Numbers of a difference, which the baseline has not."""
+_NO_ERROR = "The paper prints no error for {}: read a published difference without ± as one seed's."
 _BESIDE = ("published", "published difference")
 """Columns that only a comparison with a paper has."""
+_TESTED = ("difference", "low", "high", "p", "p holm", "p equal")
+"""Numbers of a difference, which the baseline has not."""
 
 
 @dataclass(frozen=True)
@@ -64,41 +62,58 @@ class Comparison:
     differences: dict[str, Difference]
     """By recipe, to the baseline, which has none."""
     published: Published = UNPUBLISHED
-    measure: str = _PAIRS
-    """Name of the scores."""
+    margin: float = MARGIN
     doses: Mapping[str, float] = field(default_factory=dict)
-    """Of the recipes that drew negatives: `sentrep.evaluation.history.dose`, mean over the seeds."""
+    """Of the recipes that drew negatives: `mean_dose`."""
 
     @classmethod
     def read(
         cls,
-        files: Mapping[str, Mapping[int, Path]],
+        folders: Mapping[str, Path],
+        baseline: str | None = None,
         published: Published = UNPUBLISHED,
-        doses: Mapping[str, float] = MappingProxyType({}),
+        margin: float = MARGIN,
     ) -> Comparison:
-        """From the score files of every recipe's seeds: ``cosine/SET`` and ``gold/SET``, or ``METRIC/SET``.
+        """Of finished runs.
+
+        Args:
+            folders: by recipe, of its runs.
+            baseline: the recipe that the others are compared with; None for the paper's, or else the first.
+            published: the numbers of a paper.
+            margin: the least difference that would matter.
 
         Raises:
-            InputError: for runs that were scored on different pairs.
+            InputError: a folder has no runs, or two runs do not fit together; it names their files.
         """
-        read = {label: _read(paths, label in published.untrained) for label, paths in files.items()}
-        measures = dict.fromkeys(metric_name(metric) for _, metrics in read.values() for metric in metrics)
-        recipes = {label: scores for label, (scores, _) in read.items()}
-        return replace(cls.of(recipes, published, " and ".join(measures)), doses=doses)
+        runs = {label: finished_runs(folder) for label, folder in folders.items()}
+        like: FinishedRun = next(iter(runs.values()))[0]
+        recipes = {label: recipe_scores(found, like, label in published.untrained) for label, found in runs.items()}
+        doses = {label: share for label, found in runs.items() if (share := mean_dose(found)) is not None}
+        return cls.of(recipes, baseline, published, margin, doses)
 
     @classmethod
     def of(
-        cls, recipes: dict[str, RecipeScores], published: Published = UNPUBLISHED, measure: str = _PAIRS
+        cls,
+        recipes: dict[str, RecipeScores],
+        baseline: str | None = None,
+        published: Published = UNPUBLISHED,
+        margin: float = MARGIN,
+        doses: Mapping[str, float] = MappingProxyType({}),
     ) -> Comparison:
-        """Compare the recipes with the first, or with the paper's baseline.
+        """Compare the scores of recipes; arguments as in `read`.
 
         Raises:
             InputError: for recipes that were scored on different pairs.
         """
-        first = published.baseline or next(iter(recipes))
-        differences = {label: compare(scores, recipes[first]) for label, scores in recipes.items() if label != first}
-        published = published.over(list(recipes[first].by_set))
-        return cls(recipes, holm(differences), published, measure)
+        first = baseline or published.baseline or next(iter(recipes))
+        others = {label: scores for label, scores in recipes.items() if label != first}
+        differences = {label: compare(scores, recipes[first], margin) for label, scores in others.items()}
+        return cls(recipes, holm(differences), published.over(list(recipes[first].by_set)), margin, doses)
+
+    @property
+    def baseline(self) -> str:
+        """The recipe that the others are compared with."""
+        return next(label for label in self.recipes if label not in self.differences)
 
     @cached_property
     def numbers(self) -> pd.DataFrame:
@@ -107,74 +122,28 @@ class Comparison:
         Unknown values are missing. A recipe of the paper's table that was not run has the paper's numbers alone.
         """
         rows: list[dict[str, Any]] = []
-        for label in self.published.scores or self.recipes:
+        for label in {**self.published.scores, **self.recipes}:
             rows.append({"recipe": label, "verdict": "absent"})
             if (scores := self.recipes.get(label)) is not None:
                 rows[-1] |= {**scores.means, "verdict": "baseline"}
             if (gap := self.differences.get(label)) is not None:
-                rows[-1] |= zip(_TESTED, (gap.mean, gap.low, gap.high, gap.p_value, gap.adjusted), strict=True)
+                tested = (gap.mean, gap.low, gap.high, gap.p_value, gap.adjusted, gap.p_equal)
+                rows[-1] |= dict(zip(_TESTED, tested, strict=True))
                 rows[-1] |= {"marked": gap.marked or None, "verdict": gap.verdict}
         measured = list(next(iter(self.recipes.values())).means)
-        columns = ["recipe", *measured, *_TESTED, "marked", "verdict"]
-        frame = pd.DataFrame(rows, columns=columns, dtype=object).set_index("recipe", drop=False)
+        frame = pd.DataFrame(rows, columns=["recipe", *measured, *_TESTED, "marked", "verdict"], dtype=object)
+        frame = frame.set_index("recipe", drop=False)
         frame = frame.astype({**dict.fromkeys([*measured, *_TESTED], float), "seeds": "Int64"})
         if self.published.scores:
-            printed = [score or (None, None) for score in self.published.scores.values()]
+            printed = [self.published.scores.get(label) or (None, None) for label in frame.index]
             frame[["published", "published sd"]] = np.array(printed, dtype=float)
-            apart = frame["published"] - frame["published"].get(self.baseline, np.nan)
-            frame["published difference"] = apart.drop(self.baseline, errors="ignore").round(6)
+            others = frame[["published", "published sd"]].drop(self.baseline)
+            base = frame.loc[self.baseline, ["published", "published sd"]].astype(float)
+            frame["published difference"] = (others["published"] - base["published"]).round(6)
+            frame["published difference sd"] = np.hypot(others["published sd"], base["published sd"])
         if self.doses:
             frame["dose"] = pd.Series(dict(self.doses), dtype=float)
         return frame
-
-    @property
-    def baseline(self) -> str:
-        """The recipe that the others are compared with."""
-        return next(label for label in self.recipes if label not in self.differences)
-
-    def print(self, console: Console) -> None:
-        """The tables without the single sets, which would not fit a terminal."""
-        table, notes = self.table(), self._seed_notes()
-        if self.published.scores:
-            show(table.drop(columns=list(_BESIDE)), console=console)
-            table, notes = table[["recipe", "mean", *_BESIDE]], [f"{self.published.title}. {self._measured()}", *notes]
-        show(table, notes, console)
-
-    def text(self, format: Format) -> str:
-        """The whole table, with a column for each set, for a paper or a program."""
-        return report_text(ENDINGS[format], self.table(sets=True), self.numbers, self.record())
-
-    def write(self, folder: Path, about: Mapping[str, Any] | None = None, name: str = "report") -> None:
-        """Write report.md, .tex, .csv, .json, .png and .svg.
-
-        Args:
-            folder: where to.
-            about: what to add to the JSON.
-            name: of the files, without their endings.
-        """
-        picture, _ = save_figure(self.figure(), folder / name)
-        record = {**self.record(), **(about or {})}
-        for ending in (*ENDINGS.values(), ".json"):
-            text = report_text(ending, self.table(sets=True), self.numbers, record, self._notes())
-            if ending == ".md":
-                text = f"# {markdown_text(self.published.title)}\n\n{text}\n![]({picture.name})\n"
-            write_report(folder / f"{name}{ending}", text)
-
-    def figure(self) -> Figure:
-        """The picture of the recipes that were run."""
-        seeds = {label: scores.per_seed for label, scores in self.recipes.items()}
-        return draw_comparison(self.numbers.dropna(subset="mean"), seeds, self.measure)
-
-    def record(self) -> dict[str, Any]:
-        """The numbers of every recipe that was run, and the scores of its seeds, as JSON."""
-        numbers = self.numbers.drop(columns="recipe").astype(object)
-        rows = numbers.where(numbers.notna(), None).to_dict("index")
-        for label, scores in self.recipes.items():
-            rows[label]["sets"] = {name: found.tolist() for name, found in scores.by_set.items()}
-        whole = {"title": self.published.title, "rows": {label: rows[label] for label in self.recipes}}
-        if self.published.scores:
-            whole["metric"] = self.published.metric
-        return whole
 
     def table(self, sets: bool = False) -> pd.DataFrame:
         """A row for each recipe as people read it, with a column for each set on demand; all cells are texts."""
@@ -184,56 +153,95 @@ class Comparison:
         if sets:
             columns |= {display_name(name): _with_deviations(numbers, name) for name in self._sets()}
         columns["mean"] = _with_deviations(numbers, "mean")
+        columns["difference"] = [_with_interval(row) for row in numbers.to_dict("records")]
+        columns["p"] = _formatted(numbers["p"], "{:.3f}")
         if self.published.scores:
             columns["published"] = [text or "not printed" for text in _with_deviations(numbers, "published")]
-        columns["difference"] = [_with_interval(row) for row in numbers.to_dict("records")]
-        if self.published.scores:
-            columns["published difference"] = _formatted(numbers["published difference"], "{:+.2f}")
-        columns["p"] = _formatted(numbers["p"], "{:.3f}")
+            columns["published difference"] = _with_deviations(numbers, "published difference", "{:+.2f}")
         if self.doses:
-            texts = zip(_formatted(numbers["dose"], "{:.1e}"), numbers["dose"] < _LEAST_DOSE, strict=True)
+            texts = zip(_formatted(numbers["dose"], "{:.1e}"), numbers["dose"] < LEAST_DOSE, strict=True)
             columns["dose"] = [f"{text} (not treated)" if low else text for text, low in texts]
         columns["verdict"] = numbers["verdict"]
         return pd.DataFrame(columns, dtype=object).reset_index(drop=True)
 
-    def _sets(self) -> list[str]:
-        return list(next(iter(self.recipes.values())).by_set)
-
-    def _notes(self) -> list[str]:
-        cosines = any(scores.cosines for scores in self.recipes.values())
-        over = "seeds and sentence pairs" if cosines else "seeds"
-        note = _NOTE.format(measure=self.measure, cosine=" of the cosine" if self.measure == _PAIRS else "", over=over)
-        measured = [self._measured()] if self.published.scores else []
-        return [" ".join([note, *self._seed_notes()]), *measured]
-
-    def _seed_notes(self) -> list[str]:
-        """Notes on the pairing with the baseline, the mark of significance, collapsed runs, and doses."""
+    def notes(self) -> list[str]:
+        """What the table does not say: how it was tested, what is paired, what is unreliable, what was printed."""
         tested = {label: found for label, found in self.differences.items() if found.p_value is not None}
         apart = [label for label, found in tested.items() if not found.paired]
-        paired = [_UNPAIRED.format(", ".join(apart)) if apart else _PAIRED] if tested else []
         runs = [
             f"{label} (" + ", ".join(f"seed {seed}: {score:.2f}" for seed, score in scores.collapsed.items()) + ")"
             for label, scores in self.recipes.items()
             if scores.collapsed
         ]
-        collapsed = [_COLLAPSED.format(", ".join(runs))] if runs else []
-        marked = [_MARK] if any(found.marked for found in tested.values()) else []
-        return [*paired, *marked, *collapsed, *([_DOSE.format(_LEAST_DOSE)] if self.doses else [])]
+        cosines = any(scores.cosines for scores in self.recipes.values())
+        over = "seeds and sentence pairs" if cosines else "seeds"
+        found = [_NOTE.format(over=over, margin=self.margin, level=LEVEL)]
+        found += [_UNPAIRED.format(", ".join(apart)) if apart else _PAIRED] if tested else []
+        found += [_MARK] if any(gap.marked for gap in tested.values()) else []
+        found += [_COLLAPSED.format(", ".join(runs))] if runs else []
+        found += [_DOSE.format(LEAST_DOSE)] if self.doses else []
+        if self.published.scores:
+            what = self.published.metric.removesuffix(".") or "nothing"
+            sets = ", ".join(map(display_name, self._sets()))
+            found.append(f"Published: {what}. The scores here are over {sets}.")
+            single = [label for label, score in self.published.scores.items() if score and score[1] is None]
+            found += [_NO_ERROR.format(", ".join(single))] if single else []
+        return found
 
-    def _measured(self) -> str:
-        sets = ", ".join(map(display_name, self._sets()))
-        what = self.published.metric.removesuffix(".") or "nothing"
-        return f"Published: {what}. The scores here are over {sets}."
+    def print(self, console: Console) -> None:
+        """The table without the single sets, which would not fit a terminal, and the paper's numbers below it."""
+        table, beside = self.table(), list(_BESIDE) if self.published.scores else []
+        show(table.drop(columns=beside), [] if beside else self.notes()[1:], console)
+        if beside:
+            show(table[["recipe", "mean", "difference", *beside]], [self.published.title, *self.notes()[1:]], console)
+
+    def text(self, format: Format) -> str:
+        """The whole table, with a column for each set, for a paper or a program."""
+        return report_text(ENDINGS[format], self.table(sets=True), self.numbers, self.record())
+
+    def write(self, folder: Path, about: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Write report.md, .tex, .csv, .json, .png and .svg.
+
+        Args:
+            folder: where to.
+            about: what to add to the JSON.
+        """
+        picture, _ = save_figure(self.figure(), folder / "report")
+        record = {**self.record(), **about}
+        for ending in (*ENDINGS.values(), ".json"):
+            text = report_text(ending, self.table(sets=True), self.numbers, record, self.notes())
+            if ending == ".md":
+                text = f"# {markdown_text(self.published.title)}\n\n{text}\n![]({picture.name})\n"
+            write_report(folder / f"report{ending}", text)
+
+    def figure(self) -> Figure:
+        """The picture of the recipes that were run."""
+        seeds = {label: scores.per_seed for label, scores in self.recipes.items()}
+        return draw_comparison(self.numbers.dropna(subset="mean"), seeds)
+
+    def record(self) -> dict[str, Any]:
+        """The numbers of every recipe that was run, and the scores of its seeds, as JSON."""
+        numbers = self.numbers.drop(columns="recipe").astype(object)
+        rows = numbers.where(numbers.notna(), None).to_dict("index")
+        for label, scores in self.recipes.items():
+            rows[label]["sets"] = {name: found.tolist() for name, found in scores.by_set.items()}
+        whole = {"title": self.published.title, "margin": self.margin}
+        if self.published.scores:
+            whole["metric"] = self.published.metric
+        return {**whole, "rows": {label: rows[label] for label in self.recipes}}
+
+    def _sets(self) -> list[str]:
+        return list(next(iter(self.recipes.values())).by_set)
 
 
 def _formatted(numbers: pd.Series, form: str) -> list[str]:
     return ["" if pd.isna(number) else form.format(number) for number in numbers]
 
 
-def _with_deviations(numbers: pd.DataFrame, name: str) -> list[str]:
+def _with_deviations(numbers: pd.DataFrame, name: str, form: str = "{:.2f}") -> list[str]:
     """Means as ``74.80 ± 1.12``, or without the deviation where it is unknown."""
     deviations = _formatted(numbers[f"{name} sd"], " ± {:.2f}")
-    return [mean + sd for mean, sd in zip(_formatted(numbers[name], "{:.2f}"), deviations, strict=True)]
+    return [mean + sd for mean, sd in zip(_formatted(numbers[name], form), deviations, strict=True)]
 
 
 def _with_interval(row: Mapping[str, Any]) -> str:
@@ -244,33 +252,9 @@ def _with_interval(row: Mapping[str, Any]) -> str:
     return f"{row['difference']:+.2f}{interval}{' *' if row['marked'] is True else ''}"
 
 
-def read_scores(path: Path) -> dict[str, Array]:
-    """The arrays of a run's score file, see `Comparison.read`.
-
-    Raises:
-        InputError: the file is damaged or cut off.
-    """
-    try:
-        with np.load(path) as arrays:
-            return {key: arrays[key] for key in arrays.files}
-    except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile, zlib.error) as error:
-        what = f"no readable scores ({error}); delete the file, and sentrep compare makes them again"
-        raise InputError(f"{path}: {what}") from error
-
-
-def _read(paths: Mapping[int, Path], fixed: bool) -> tuple[RecipeScores, list[str]]:
-    """The runs' scores by seed, and the metrics that they are."""
-    runs = [read_scores(path) for path in paths.values()]
-    kinds: dict[str, dict[str, Array]] = {"gold": {}, "cosine": {}}
-    for key in runs[0]:
-        metric, _, name = key.partition("/")
-        for path, run in zip(paths.values(), runs, strict=True):
-            same = key in run and run[key].shape == runs[0][key].shape
-            if not same or (metric == "gold" and not np.array_equal(run[key], runs[0][key])):
-                first = next(iter(paths.values()))
-                raise InputError(f"{path} and {first} were scored on other pairs, or in another order ({name})")
-        kinds.setdefault(metric, {})[name] = np.stack([run[key] for run in runs]).astype(np.float64)
-    gold = {name: rows[0] for name, rows in kinds.pop("gold").items()}
-    cosines = kinds.pop("cosine")
-    scores = {name: found for sets in kinds.values() for name, found in sets.items()}
-    return RecipeScores(tuple(paths), cosines, gold, scores, fixed), list(kinds) or [_PAIRS]
+def by_name(folders: Sequence[Path]) -> dict[str, Path]:
+    """Folders by name; of one name, by the folder above as well."""
+    names = [folder.resolve().name for folder in folders]
+    above = [f"{folder.resolve().parent.name}-{name}" for folder, name in zip(folders, names, strict=True)]
+    labels = [name if names.count(name) == 1 else longer for name, longer in zip(names, above, strict=True)]
+    return dict(zip(labels, folders, strict=True))

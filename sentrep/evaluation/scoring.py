@@ -53,6 +53,13 @@ def pair_scores(
     Raises:
         InputError: a cosine is NaN, or all are equal.
     """
+    return _measured(encoder, pairs, stage, shared, own)[0]
+
+
+def _measured(
+    encoder: TextEncoder, pairs: ScoredPairs, stage: str, shared: bool, own: Mapping[str, Metric]
+) -> tuple[dict[str, float], Tensor]:
+    """See `pair_scores`; and the cosine of every pair (P,), on the CPU."""
     reader = partial(encode, encoder, show_progress_bar=False, shared=shared)
     first, second = (x.to(encoder.device) for x in encode_pairs(reader, pairs.first, pairs.second))
     cosine, gold = (first * second).sum(1), torch.tensor(pairs.scores, device=encoder.device)
@@ -64,7 +71,8 @@ def pair_scores(
     # the call of a metric, unlike its `compute`, gathers nothing from other processes, which have the same pairs
     found |= {name: metric.clone().to(encoder.device)(cosine, gold) for name, metric in own.items()}
     found |= {"uniformity": uniformity(torch.cat([first, second])), "uniformity_first": uniformity(first)}
-    return {pairs.name: score, **{f"{pairs.name}/{name}": float(value) for name, value in found.items()}}
+    scores = {pairs.name: score, **{f"{pairs.name}/{name}": float(value) for name, value in found.items()}}
+    return scores, cosine.cpu()
 
 
 class Scoring:
@@ -80,6 +88,8 @@ class Scoring:
     def __init__(self, stage: str) -> None:
         self.stage = stage
         self._scores: list[float] = []
+        self.cosines: dict[str, Tensor] = {}
+        """By set, the cosine of every pair (P,), of the last time that it was scored."""
 
     def score(self, module: LightningModule, pairs: ScoredPairs) -> None:
         """Log the `pair_scores` of one set.
@@ -93,7 +103,7 @@ class Scoring:
         """
         encoder: Any = module.encoder
         own = getattr(getattr(module.trainer, "datamodule", None), "metrics", _NONE)
-        values = pair_scores(encoder, pairs, self.stage, True, own)
+        values, self.cosines[pairs.name] = _measured(encoder, pairs, self.stage, True, own)
         self._scores.append(values[pairs.name])
         for name, value in values.items():
             module.log(f"{self.stage}/{name}", value, add_dataloader_idx=False, batch_size=len(pairs), **_EQUAL)

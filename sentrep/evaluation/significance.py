@@ -16,6 +16,8 @@ Array = NDArray[np.float64]
 
 LEVEL = 0.05
 """Two-sided level of every test; intervals cover 1 − LEVEL."""
+MARGIN = 0.2
+"""The least difference that would matter, in points."""
 FEWEST_SEEDS = 4
 """Seeds that a verdict needs: fewer seeds show too little of their scatter."""
 COLLAPSE = 10.0, 5.0
@@ -96,6 +98,8 @@ class Difference:
     """Whether interval and test are of the differences seed by seed."""
     adjusted: float | None = None
     """The p-value after Holm's correction for all differences of the table; see `holm`."""
+    p_equal: float | None = None
+    """p of the test against a difference of the margin, below `LEVEL` where the two are equal; see `compare`."""
 
     @property
     def verdict(self) -> str:
@@ -105,7 +109,7 @@ class Difference:
         if self.p_value is None:
             return "no verdict without seeds"
         if self.p_value >= LEVEL:
-            return "within noise"
+            return "equal" if self.p_equal is not None and self.p_equal < LEVEL else "cannot be told"
         return "better" if self.mean > 0 else "worse"
 
     @property
@@ -128,7 +132,7 @@ def holm(differences: Mapping[str, Difference]) -> dict[str, Difference]:
     return {name: replace(found, adjusted=corrected.get(name)) for name, found in differences.items()}
 
 
-def compare(recipe: RecipeScores, baseline: RecipeScores) -> Difference:
+def compare(recipe: RecipeScores, baseline: RecipeScores, margin: float = MARGIN) -> Difference:
     """The difference of two recipes' mean scores, with its 95 % interval and t-test over seeds and sentence pairs.
 
     The variance of the difference has two parts:
@@ -146,11 +150,15 @@ def compare(recipe: RecipeScores, baseline: RecipeScores) -> Difference:
     three seeds. ``benchmarks/coverage.py`` measures this interval. A recipe without training is the same under every
     seed. Sets whose cosines are unknown have no v_pairs.
 
+    Two recipes whose difference is no better or worse than chance are equal where a difference of the margin would be:
+    both one-sided t-tests reject it, each by the larger p of the two variances (TOST, Schuirmann 1987).
+
     There is no interval and no test with one seed, or of two untrained recipes whose cosines are unknown.
 
     Args:
         recipe: the scores in question.
         baseline: the scores that they are compared with, on the same sets.
+        margin: the least difference that would matter, in points.
 
     Raises:
         InputError: for other sets, or other pairs in a set, than the baseline's.
@@ -166,14 +174,15 @@ def compare(recipe: RecipeScores, baseline: RecipeScores) -> Difference:
     over_seeds = sum(parts)
     variance = over_seeds + _pair_variance(recipe, baseline, paired)
     if variance == 0:
-        return Difference(mean, mean, mean, float(mean == 0), seeds, paired)
+        return Difference(mean, mean, mean, float(mean == 0), seeds, paired, p_equal=float(abs(mean) >= margin))
     kinds = [(variance, np.inf)]
     if over_seeds:
         freedom = over_seeds**2 / sum(part**2 / (len(one) - 1) for part, one in zip(parts, samples, strict=True))
         kinds = [(over_seeds, freedom), (variance, freedom * variance / over_seeds)]
     half = max(float(scipy.stats.t.isf(LEVEL / 2, freedom)) * found**0.5 for found, freedom in kinds)
     p_value = max(float(2 * scipy.stats.t.sf(abs(mean) / found**0.5, freedom)) for found, freedom in kinds)
-    return Difference(mean, mean - half, mean + half, p_value, seeds, paired)
+    p_equal = max(float(scipy.stats.t.sf((margin - abs(mean)) / found**0.5, freedom)) for found, freedom in kinds)
+    return Difference(mean, mean - half, mean + half, p_value, seeds, paired, p_equal=p_equal)
 
 
 def _pair_variance(recipe: RecipeScores, baseline: RecipeScores, paired: bool) -> float:

@@ -23,6 +23,7 @@ from sentrep.errors import InputError
 from sentrep.evaluation.before_after import lines_of, print_run, print_test
 from sentrep.evaluation.history import METRICS, MINUTES, MetricHistory, is_log_step, write_metrics
 from sentrep.evaluation.plots.curves import plot_training_curves
+from sentrep.evaluation.run_scores import RECORD, write_scores
 from sentrep.evaluation.selection import Selection
 from sentrep.evaluation.untouched import scores_before
 from sentrep.training.loss_bar import LOSS
@@ -47,7 +48,7 @@ class RunReport(Callback):
     1 % of the time, it writes the metrics (``metrics.csv``, unless a `CSVLogger` does). After training it writes the
     encoder of the chosen checkpoint (``model/``), the reason of the choice and whether labels were used
     (``selection.json``), and the training curves (``curves.png``). It prints the scores before and after training and,
-    after a test, the scores of the test sets.
+    after a test, the scores of the test sets, whose cosines it writes for `sentrep compare` (``scores.parquet``).
 
     The chosen checkpoint is the best of the run's `ModelCheckpoint` (the last one if it monitors nothing).
     """
@@ -184,6 +185,17 @@ class RunReport(Callback):
         if not sets or not trainer.is_global_zero:
             return
         print_test(sets, scores, folder if trainer.loggers else None)
+        run = _tested_run(trainer, folder)
+        if run is not None:
+            write_scores(run, sets, pl_module.test_cosines)  # type: ignore[arg-type]
+
+
+def _tested_run(trainer: Trainer, folder: str | None) -> Path | None:
+    """The folder of the run that was tested: that of its checkpoint, or of its loggers; None where nothing was kept."""
+    if trainer.ckpt_path is not None:
+        above = Path(trainer.ckpt_path).parent.parent
+        return above if (above / RECORD).exists() else None
+    return Path(folder) if trainer.loggers and folder else None
 
 
 def _data(trainer: Trainer) -> Any:

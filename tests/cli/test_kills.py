@@ -20,7 +20,7 @@ from sentrep.cli import main
 from sentrep.encoder import Normalize
 from support import forked, tiny_encoder, toy_sentences, write_workplace
 
-KILLS = {"backtranslate": 5, "compare": 3, "export": 5}
+KILLS = {"backtranslate": 5, "fit --seeds": 3, "export": 5}
 """Of these commands; of the others one."""
 
 
@@ -36,7 +36,8 @@ def trained(folder: Path) -> dict[str, Any]:
 
 
 def compared(folder: Path) -> dict[str, Any]:
-    files = [*folder.rglob("scores.npz"), *(folder / f"report.{ending}" for ending in ("json", "md", "csv"))]
+    (report,) = folder.rglob("report.json")
+    files = [*folder.rglob("scores.parquet"), *(report.with_suffix(ending) for ending in (".json", ".md", ".csv"))]
     return {path.relative_to(folder).as_posix(): digest(path) for path in files}
 
 
@@ -65,15 +66,15 @@ SETTINGS = {
         "-c", "run.yaml", "--trainer.max_steps", "24", "--trainer.val_check_interval", "4", "--ckpt_path", "last",
         "--trainer.default_root_dir",
     ],
-    "compare": [
-        "-c", "run.yaml", "--variant", "low=--model.optimizer.lr 1e-5", "--seeds", "1", "--sets", "[dev.csv]",
-        "--output",
+    "fit --seeds": [
+        "-c", "run.yaml", "--variant", "low=--model.optimizer.lr 1e-5", "--seeds", "1", "--data.test", "[dev.csv]",
+        "--trainer.default_root_dir",
     ],
     "encode": ["model", "--input", "many.txt", "--overwrite", "true", "--output"],
 }  # fmt: skip
 OUTCOMES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "fit": trained,
-    "compare": compared,
+    "fit --seeds": compared,
     "encode": lambda path: {"array": digest(path)},
 }
 
@@ -85,7 +86,8 @@ def kill_often(words: list[str], *, whole: str, killed: str, after: Callable[[],
     """
     began, draws = time.monotonic(), random.Random(0)
     finish([*words, whole])
-    took, kills = time.monotonic() - began, KILLS.get(words[0], 1)
+    name = "fit --seeds" if "--seeds" in words else words[0]
+    took, kills = time.monotonic() - began, KILLS.get(name, 1)
     for number in range(kills):
         running = forked(main, [*words, killed])
         running.join((number + draws.uniform(0.2, 1)) / kills * took)
@@ -106,7 +108,7 @@ def finish(words: list[str]) -> None:
 @pytest.mark.parametrize("command", SETTINGS)
 def test_a_killed_command_ends_as_one_that_was_left_alone(command: str, place: Path) -> None:
     ending = ".npy" if command == "encode" else ""
-    kill_often([command, *SETTINGS[command]], whole=f"whole{ending}", killed=f"killed{ending}")
+    kill_often([command.split()[0], *SETTINGS[command]], whole=f"whole{ending}", killed=f"killed{ending}")
     assert OUTCOMES[command](place / f"killed{ending}") == OUTCOMES[command](place / f"whole{ending}")
     assert not list(place.rglob("*.tmp"))
 

@@ -202,11 +202,12 @@ class Gate(SentenceModule):
 
 
 @pytest.mark.slow
-def test_compare_scores_a_model_with_a_class_of_the_users_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_with_a_class_of_the_users_file_is_tested_and_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     write_workplace(tmp_path)
     Path("gate_of_mine.py").write_text(GATE)
     Path("own.yaml").write_text(json.dumps({"model": {"encoder": {"modules": ["gate_of_mine.Gate"]}}}))
-    words = ["-c", "run.yaml", "--over", "[own.yaml]", "--seeds", "[1]", "--sets", "[dev.csv]", "--output", "compared"]
-    assert main(["compare", *words]) == 0
-    assert "run" in Path("compared/report.md").read_text(encoding="utf-8")
+    assert main(["fit", "-c", "run.yaml", "-c", "own.yaml", "--seeds", "1", "--data.test", "[dev.csv]"]) == 0
+    assert "run" in Path("runs/run/report.md").read_text(encoding="utf-8")

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from rich.console import Console
 
+from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.errors import InputError
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.published import Published
-from sentrep.evaluation.significance import RecipeScores
+from sentrep.evaluation.run_scores import RECORD, SCORES, write_scores
+from sentrep.evaluation.significance import RecipeScores, compare
 
 QUALITY = {"first": 0.5, "clear": 1.5, "close": 0.52, "worst": 0.1, "as-run": 1.0}
 
@@ -49,13 +55,28 @@ def test_the_paper_s_mean_over_the_same_sets_is_compared_where_every_row_has_one
     assert Published("", "", {"a": None}).over(["sts16"]).scores == {"a": None}
 
 
+def write_run(
+    folder: Path, seed: int, cosine: np.ndarray, gold: np.ndarray, content: str = "x", first: int = 0
+) -> Path:
+    """A finished run of one set."""
+    texts = [f"sentence {number}" for number in range(first, first + len(gold))]
+    folder.mkdir(parents=True)
+    write_scores(folder, [ScoredPairs("dev", texts, texts, gold.tolist())], {"dev": torch.tensor(cosine)})
+    (folder / RECORD).write_text(json.dumps({"seed": seed, "content": content, "text": content}))
+    return folder
+
+
+def write_recipes(folder: Path, recipes: Mapping[str, RecipeScores]) -> dict[str, Path]:
+    """The folders of recipes, a run below for each seed, written in another order than that of the seeds."""
+    for label, found in recipes.items():
+        for seed, cosine in [*zip(found.seeds, found.cosines["dev"], strict=True)][::-1]:
+            write_run(folder / label / f"seed-{seed}", seed, cosine, found.gold["dev"], label)
+    return {label: folder / label for label in recipes}
+
+
 def test_a_comparison_writes_its_numbers_beside_the_paper_s(tmp_path: Path) -> None:
-    files = {}
-    for label, found in RECIPES.items():
-        files[label] = {seed: tmp_path / f"{label}-{seed}.npz" for seed in range(5)}
-        for cosine, file in zip(found.cosines["dev"], files[label].values(), strict=True):
-            np.savez(file, **{"cosine/dev": cosine, "gold/dev": found.gold["dev"]})
-    comparison = Comparison.read(files, Published("Table 2", "one seed", PAPER))
+    folders = write_recipes(tmp_path, RECIPES)
+    comparison = Comparison.read(folders, published=Published("Table 2", "one seed", PAPER))
     comparison.write(tmp_path, {"backbone": "small"})
     record = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert (record["title"], record["backbone"], list(record["rows"])) == ("Table 2", "small", list(RECIPES))
@@ -64,25 +85,51 @@ def test_a_comparison_writes_its_numbers_beside_the_paper_s(tmp_path: Path) -> N
     assert row["verdict"] == "better"
     assert row["mean"] == pytest.approx(np.mean(row["sets"]["dev"]))
     assert row["sets"]["dev"] == pytest.approx(RECIPES["as-run"].per_seed)
+    assert record["rows"]["clear"]["published difference sd"] == pytest.approx(np.hypot(1.1, 1.1))
     console = Console(width=200, file=io.StringIO())
     comparison.print(console)
     printed = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
-    assert "Table 2. Published: one seed. The scores here are over dev." in printed
-    for text in (printed, (tmp_path / "report.md").read_text(encoding="utf-8")):
-        assert all(number in text for number in ("74.80 ± 1.10", "-0.80"))
+    assert "Table 2" in printed
+    for text in (printed, " ".join((tmp_path / "report.md").read_text(encoding="utf-8").split())):
+        assert "Published: one seed. The scores here are over dev." in text
+        assert "The paper prints no error for close, as-run" in text
+        assert all(number in text for number in ("74.80 ± 1.10", "-0.80 ± 1.56"))
     assert all(label in (tmp_path / "report.svg").read_text(encoding="utf-8") for label in (*RECIPES, "published"))
 
 
+def test_the_numbers_are_those_of_the_statistics_and_the_baseline_can_be_named(tmp_path: Path) -> None:
+    folders = write_recipes(tmp_path, RECIPES)
+    found = Comparison.read(folders, "clear", margin=0.4)
+    assert (found.baseline, list(found.recipes)) == ("clear", list(RECIPES))
+    for label, scores_of in RECIPES.items():
+        if label != "clear":
+            expected = compare(scores_of, RECIPES["clear"], 0.4)
+            assert (found.differences[label].mean, found.differences[label].p_equal) == pytest.approx(
+                (expected.mean, expected.p_equal)
+            )
+
+
+def test_tables_for_papers_and_programs(tmp_path: Path) -> None:
+    comparison = Comparison.read(write_recipes(tmp_path, {"plain": RECIPES["worst"], "go_od": RECIPES["clear"]}))
+    latex, table = comparison.text("latex"), comparison.text("csv")
+    assert latex.startswith("\\begin{tabular}{lrrrrrr}\n\\toprule\nrecipe & seeds & dev & mean")
+    assert "go\\_od & 5 & " in latex
+    first, second = csv.DictReader(io.StringIO(table))
+    assert (first["recipe"], first["verdict"], second["verdict"]) == ("plain", "baseline", "better")
+    assert float(second["difference"]) == pytest.approx(float(second["mean"]) - float(first["mean"]))
+    assert 0 < float(second["p"]) == float(second["p holm"]) < 0.05
+
+
 def test_rows_that_train_nothing_are_told_apart_by_their_pairs_alone(tmp_path: Path) -> None:
-    files = {}
+    folders = {}
     for label in ("first", "clear"):
-        files[label] = {0: tmp_path / f"{label}.npz"}
         found = RECIPES[label]
-        np.savez(files[label][0], **{"cosine/dev": found.cosines["dev"][0], "gold/dev": found.gold["dev"]})
+        folders[label] = write_run(tmp_path / label, 0, found.cosines["dev"][0], found.gold["dev"])
     untrained = Published("", "one", {"first": (1.0, None), "clear": (2.0, None)}, untrained=["first", "clear"])
-    assert Comparison.read(files, untrained).differences["clear"].verdict == "better"
+    assert Comparison.read(folders, published=untrained).differences["clear"].verdict == "better"
     trained = Published("", "one", untrained.scores, untrained=["first"])
-    assert Comparison.read(files, trained).differences["clear"].verdict == "no verdict under 4 seeds"
+    found = Comparison.read(folders, published=trained).differences["clear"]
+    assert found.verdict == "no verdict under 4 seeds"
 
 
 def test_rows_with_collapsed_seeds_are_named(tmp_path: Path) -> None:
@@ -101,24 +148,67 @@ def test_rows_with_collapsed_seeds_are_named(tmp_path: Path) -> None:
 
 
 def test_the_dose_of_drawn_negatives_is_shown_and_a_small_one_is_no_treatment(tmp_path: Path) -> None:
-    files = {label: {0: tmp_path / f"{label}.npz"} for label in ("simcse", "noise", "bank")}
-    for place, file in enumerate(files.values()):
-        np.savez(file[0], **{"accuracy/mr": 70.0 + place})
-    comparison = Comparison.read(files, doses={"noise": 7.5e-6, "bank": 0.21})
+    folders = write_recipes(tmp_path, dict.fromkeys(("simcse", "noise", "bank"), RECIPES["close"]))
+    for label, shares in {"noise": (7e-6, 8e-6), "bank": (0.2, 0.22)}.items():
+        for seed, share in enumerate(shares):
+            (tmp_path / label / f"seed-{seed}/metrics.csv").write_text(f"step,train/x/dose/g\n10,{share}\n20,\n")
+    (tmp_path / "simcse/seed-0/metrics.csv").write_text("step,train/loss\n10,1\n")
+    comparison = Comparison.read(folders)
     comparison.write(tmp_path)
     record = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["rows"]
-    assert [row["dose"] for row in record.values()] == [None, 7.5e-6, 0.21]
+    assert [row["dose"] for row in record.values()] == [None, pytest.approx(7.5e-6), pytest.approx(0.21)]
     assert "A row below 0.0001 is not treated" in (tmp_path / "report.md").read_text(encoding="utf-8")
-    cells = dict(zip(files, comparison.table()["dose"], strict=True))
+    cells = dict(zip(folders, comparison.table()["dose"], strict=True))
     assert cells == {"simcse": "", "noise": "7.5e-06 (not treated)", "bank": "2.1e-01"}
-    assert "dose" not in Comparison.read(files).table()
 
 
-@pytest.mark.parametrize("change", ["order", "gold", "number"])
-def test_seeds_that_were_scored_on_other_pairs_are_refused(change: str, tmp_path: Path) -> None:
-    gold, cosine = np.arange(5.0), np.linspace(0, 1, 5)
-    other = {"order": gold[::-1], "gold": gold + 1, "number": gold[:4]}[change]
-    np.savez(tmp_path / "1.npz", **{"cosine/dev": cosine, "gold/dev": gold})
-    np.savez(tmp_path / "2.npz", **{"cosine/dev": cosine[: len(other)], "gold/dev": other})
-    with pytest.raises(InputError, match=r"2\.npz and .*1\.npz were scored on other pairs.*dev"):
-        Comparison.read({"a": {1: tmp_path / "1.npz", 2: tmp_path / "2.npz"}})
+def spoil(change: str, run: Path, found: RecipeScores) -> None:
+    """Make a run that does not fit to the others."""
+    gold, cosine = found.gold["dev"], found.cosines["dev"][0]
+    shutil.rmtree(run)
+    if change == "order":
+        texts = [f"sentence {number}" for number in range(len(gold))][::-1]
+        run.mkdir()
+        write_scores(run, [ScoredPairs("dev", texts, texts, gold[::-1].tolist())], {"dev": torch.tensor(cosine)})
+        (run / RECORD).write_text(json.dumps({"seed": 0, "content": "clear", "text": "clear"}))
+    elif change == "sentences":
+        write_run(run, 0, cosine, gold, "clear", first=5)
+    elif change == "gold":
+        write_run(run, 0, cosine, gold + 1, "clear")
+    elif change == "number":
+        write_run(run, 0, cosine[:9], gold[:9], "clear")
+    elif change == "content":
+        write_run(run, 0, cosine, gold, "other")
+    elif change == "seed":
+        write_run(run, 1, cosine, gold, "clear")
+    else:
+        write_run(run, 0, cosine, gold, "clear")
+        name = SCORES if "scores" in change else RECORD
+        (run / name).write_bytes(b"PAR1 {" if "damaged" in change else b"")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("order", r"seed-0/scores\.parquet and .*scores\.parquet are not of the same pairs in one order"),
+        ("sentences", r"seed-0/scores\.parquet and .* are not of the same pairs"),
+        ("gold", r"seed-0/scores\.parquet and .* are not of the same pairs"),
+        ("number", r"seed-0/scores\.parquet and .* are not of the same pairs"),
+        ("content", r"seed-1/run\.json and .*seed-0/run\.json are not one recipe: other text"),
+        ("seed", r"seed-1/run\.json and .*seed-0/run\.json are one recipe under one seed"),
+        ("empty scores", r"seed-0/scores\.parquet: no readable scores"),
+        ("damaged scores", r"seed-0/scores\.parquet: no readable scores"),
+        ("empty record", r"seed-0/run\.json: no readable record"),
+        ("damaged record", r"seed-0/run\.json: no readable record"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused_with_its_files(change: str, says: str, tmp_path: Path) -> None:
+    folders = write_recipes(tmp_path, {label: RECIPES[label] for label in ("first", "clear")})
+    spoil(change, folders["clear"] / "seed-0", RECIPES["clear"])
+    with pytest.raises(InputError, match=says):
+        Comparison.read(folders)
+
+
+def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"empty: no run lies here \(run\.json\)"):
+        Comparison.read({"empty": tmp_path / "empty"})

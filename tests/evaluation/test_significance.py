@@ -226,7 +226,26 @@ def test_what_seeds_share_is_not_counted_as_noise() -> None:
     baseline = alone(60.0, 70.0, 80.0, 90.0)
     better = alone(60.4, 70.5, 80.6, 90.5)
     assert compare(better, baseline).verdict == "better"
-    assert compare(dataclasses.replace(better, seeds=(0, 1, 2, 4)), baseline).verdict == "within noise"
+    assert compare(dataclasses.replace(better, seeds=(0, 1, 2, 4)), baseline).verdict == "cannot be told"
+
+
+def test_equal_is_what_both_one_sided_tests_of_the_margin_say() -> None:
+    """Schuirmann's two tests (TOST), beside scipy's t-test of the shifted differences."""
+    apart = np.array([0.05, -0.12, 0.08, 0.02, -0.06])
+    baseline, recipe = alone(*[70.0, 71.0, 72.0, 73.0, 74.0]), alone(*(np.arange(70.0, 75.0) + apart))
+    for margin in (0.05, 0.1, 0.2, 0.5):
+        found = compare(recipe, baseline, margin)
+        sides = [
+            scipy.stats.ttest_1samp(apart, -margin, alternative="greater").pvalue,
+            scipy.stats.ttest_1samp(apart, margin, alternative="less").pvalue,
+        ]
+        assert found.p_equal == pytest.approx(max(sides), abs=1e-9)
+        assert found.verdict == ("equal" if max(sides) < 0.05 else "cannot be told")
+
+
+def test_a_clear_difference_is_not_called_equal_even_within_the_margin() -> None:
+    baseline = alone(70.0, 71.0, 72.0, 73.0)
+    assert compare(alone(70.05, 71.06, 72.05, 73.04), baseline, margin=0.2).verdict == "better"
 
 
 def test_without_any_scatter_a_difference_is_certain() -> None:
@@ -253,7 +272,7 @@ def test_one_seed_or_no_noise_to_measure_gives_no_interval() -> None:
     [
         (2.0, 0.049, 4, "better"),
         (-2.0, 0.049, 4, "worse"),
-        (2.0, 0.05, 4, "within noise"),
+        (2.0, 0.05, 4, "cannot be told"),
         (2.0, 0.001, 3, "no verdict under 4 seeds"),
         (2.0, 0.001, 0, "better"),
     ],

@@ -76,7 +76,7 @@ class OwnWeights(nn.Module):
         super().__init__()
         self.backbone, self._run = backbone, run
         trained = [name for name, weight in self.named_parameters() if weight.requires_grad]
-        self.weights = {name: nn.Parameter(self.get_parameter(name).detach()) for name in trained}
+        self.weights: dict[str, Tensor] = {name: nn.Parameter(self.get_parameter(name).detach()) for name in trained}
 
     def forward(self, inputs: Sequence[Tensor]) -> Tensor:
         """The run over the backbone's weights."""

@@ -13,13 +13,12 @@ from sentrep.evaluation.significance import LEVEL, Array
 from sentrep.io.text import printable
 
 
-def draw_comparison(rows: pd.DataFrame, seeds: Mapping[str, Array], measure: str = "Spearman") -> Figure:
+def draw_comparison(rows: pd.DataFrame, seeds: Mapping[str, Array]) -> Figure:
     """Draw seeds and means (left), and differences to the baseline with 95 % intervals, orange without 0 (right).
 
     Args:
         rows: of `sentrep.evaluation.comparison.Comparison.numbers`, those that were run.
         seeds: by row, the mean score of each of its seeds.
-        measure: name of the scores.
     """
     heights = range(len(rows))
     gaps = rows[["difference", "low", "high", "p"]].astype(float)
@@ -38,6 +37,6 @@ def draw_comparison(rows: pd.DataFrame, seeds: Mapping[str, Array], measure: str
         right.axvline(0, color="black", linewidth=0.6)
         left.set_yticks(heights, [printable(label) for label in rows.index])
         left.set_ylim(len(rows) - 0.5, -0.5)
-        left.set_xlabel(f"mean {measure} × 100 (each seed, and their mean{'; ◇ published' if published else ''})")
+        left.set_xlabel(f"mean Spearman × 100 (each seed, and their mean{'; ◇ published' if published else ''})")
         right.set_xlabel(f"difference to {rows.index[rows['verdict'] == 'baseline'][0]}, 95 % interval")
     return figure

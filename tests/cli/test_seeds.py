@@ -1,0 +1,290 @@
+"""``sentrep fit --seeds``: planning, what is kept and what is refused, failures, a paper's table."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+import torch
+import yaml
+
+from sentrep.cli import main, seeds
+from sentrep.cli.errors import UsageError
+from sentrep.cli.seeds import LOCK, THESIS_SEEDS, Run, seed_list
+from sentrep.data.sets.sts import load_sts
+from sentrep.encoder import SentenceEncoder
+from sentrep.evaluation.run_scores import RECORD, SCORES
+from sentrep.io.files import hold
+from support import table_rows, tiny_encoder
+
+TABLE = """\
+title: Table 2
+base: run.yaml
+metric: one seed
+rows:
+  glove: {published: 61.3, absent: no word vectors here}
+  cls: {published: 31.4, untrained: true, change: {model.encoder.pooling: mean_first_last}}
+  whole: {published: 77.2 ± 0.5}
+  noise-0.8: {published: 74.80 ± 1.2, change: {model.objectives.simcse.temperature: 0.5, data.batch_size: 2}}
+"""
+FIT = ["fit", "-c", "run.yaml", "--data.test", "[dev.csv]"]
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, workplace: Path) -> list[str]:
+    """Runs train and test in this process; the names of those that did."""
+    done: list[str] = []
+
+    def run_here(words: list[str], run: Run, jobs: int) -> str | None:
+        done.append(f"{words[0]} {run.label}/{run.seed}")
+        return None if main(words) == 0 else f"{words[0]} failed"
+
+    monkeypatch.setattr(seeds, "_sentrep", run_here)
+    return done
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "", "1,1", "a", "1.5", "[]", "1,-2"])
+def test_wrong_seeds_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="give a number of seeds from 1 on, or different seeds"):
+        seed_list(text)
+
+
+def test_the_thesis_seeds_come_first_and_further_ones_are_always_the_same() -> None:
+    assert seed_list("5") == list(THESIS_SEEDS)
+    assert seed_list("8")[:5] == list(THESIS_SEEDS)
+    assert seed_list("8") == seed_list("9")[:8]
+    assert len(set(seed_list("50"))) == 50
+    assert seed_list("3,1") == seed_list("[3, 1]") == [3, 1]
+
+
+def test_a_recipe_and_its_variants_are_trained_tested_and_compared_once(
+    here: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("over.yaml").write_text("model: {warmup_steps: 1}\n")
+    variants = ["--variant", "small=--data.batch_size 2 -c 'over.yaml'", "--variant=low=--model.optimizer.lr=1e-7"]
+    assert main([*FIT, *variants, "--seeds", "3,1"]) == 0
+    names = [f"{label}/{seed}" for seed in (3, 1) for label in ("run", "small", "low")]
+    assert here == [f"{what} {name}" for name in names for what in ("fit", "test")]
+    for label in ("run", "small", "low"):
+        folder = Path("runs/run", label, "seed-3")
+        config = yaml.safe_load((folder / "config.yaml").read_text())
+        assert (config["seed_everything"], config["data"]["seed"]) == (3, 3)
+        assert config["data"]["batch_size"] == (2 if label == "small" else 4)
+        assert config["model"]["warmup_steps"] == int(label == "small")
+        assert json.loads((folder / RECORD).read_text())["seed"] == 3
+        frame = pd.read_parquet(folder / SCORES)
+        model = SentenceEncoder.from_pretrained(folder / "model")
+        pairs = load_sts("dev.csv")
+        expected = model.pairwise_cosine(pairs.first, pairs.second).numpy()
+        np.testing.assert_allclose(frame["cosine"], expected, rtol=0, atol=1e-6)
+        np.testing.assert_array_equal(frame["gold"], pairs.scores)
+    assert [row[:2] for row in table_rows(Path("runs/run/report.md"))[2:]] == [
+        ["run", "2"],
+        ["small", "2"],
+        ["low", "2"],
+    ]
+    record = json.loads(Path("runs/run/report.json").read_text())
+    assert record["rows"]["run"]["verdict"] == "baseline"
+    report = Path("runs/run/report.md").read_text()
+    here.clear()
+    assert main([*FIT, *variants, "--seeds", "3,1"]) == 0
+    assert here == []
+    assert Path("runs/run/report.md").read_text() == report
+    assert main([*FIT, *variants, "--seeds", "3,1,2"]) == 0
+    assert {name.split()[1] for name in here} == {"run/2", "small/2", "low/2"}
+    capsys.readouterr()
+
+
+WRONG: dict[str, tuple[list[str], str]] = {
+    "a variant's own seed": (["--variant", "x=--seed_everything 3"], "fit, x: --seeds sets the seeds"),
+    "its own order": (["--variant", "x=--data.seed 3"], "fit, x: --seeds sets the seeds"),
+    "a folder": (["--trainer.logger.save_dir", "there"], "--seeds sets the seeds and the folder"),
+    "a name twice": (
+        ["--variant", "run=--data.batch_size 2"],
+        "--variant run=--data.batch_size 2: expected a new name",
+    ),
+    "a name that is no folder": (["--variant", "../x=--data.batch_size 2"], "expected a new name"),
+    "no flags": (["--variant", "x"], "expected a new name"),
+    "no jobs": (["--jobs", "0"], "--jobs 0: expected a number from 1 on"),
+    "no test": (["--data.test", "[]"], "it has no data.test"),
+    "a text": (["--data.train", "gone.txt"], "gone.txt: no such file"),
+    "a set": (["--data.test", "[gone.csv]"], "gone.csv: no such file"),
+    "compiled code": (["--model.encoder.compute.compile", "true"], "compiled runs do not share their noise"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_mistake_is_found_before_the_first_run(
+    wrong: str, here: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags, says = WRONG[wrong]
+    assert main([*FIT, *flags, "--seeds", "2"]) != 0
+    assert says in " ".join(capsys.readouterr().err.split())
+    assert here == []
+
+
+def test_options_of_seeds_alone_are_refused(here: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([*FIT, "--jobs", "2"], ["test", "--seeds", "2"], ["fit", "--seeds", "2", "--model.warmup_steps=1"]):
+        assert main(words) == 2
+        assert "--seeds" in capsys.readouterr().err
+
+
+def other_text() -> None:
+    Path("corpus.txt").write_text(Path("corpus.txt").read_text().replace("a", "o", 1))
+
+
+def other_backbone() -> None:
+    tiny_encoder(seed=5, pooling="mean").save_pretrained("backbone")
+
+
+def other_class() -> None:
+    Path("of_other_class.py").write_text(SOURCE.replace("pass", "factor = 2"))
+
+
+def other_tokenizer() -> None:
+    file = Path("backbone/tokenizer.json")
+    file.write_text(file.read_text() + " ")
+
+
+def other_recipe() -> None:
+    Path("run.yaml").write_text(Path("run.yaml").read_text().replace('"max_steps": 4', '"max_steps": 3'))
+
+
+SOURCE = "from sentrep.objectives import Alignment\n\n\nclass Mine(Alignment):\n    pass\n"
+
+
+@pytest.mark.parametrize("change", [other_text, other_backbone, other_class, other_tokenizer, other_recipe])
+def test_a_finished_run_is_not_taken_for_one_of_other_content(
+    change: Callable[[], None], here: list[str], model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The words of the command stay the same."""
+    shutil.copytree(model, "backbone")
+    mine = f"of_{change.__name__}"  # this process imports a name once
+    Path(f"{mine}.py").write_text(SOURCE)
+    objective = ["--model.objectives.mine", f"{mine}.Mine", "--model.encoder.tokenizer", "null"]
+    words = [*FIT, *objective, "--model.encoder.backbone", "backbone", "--seeds", "1"]
+    assert main(words) == 0, capsys.readouterr().err
+    change()
+    here.clear()
+    assert main(words) == 2
+    assert "seed-19984 holds a run of another text, model, setting, class or version" in capsys.readouterr().err
+    assert here == []
+
+
+@pytest.mark.parametrize("change", ["gold", "order", "damaged"])
+def test_scores_of_other_pairs_are_made_again_without_training(change: str, here: list[str]) -> None:
+    shutil.copy("dev.csv", "test.csv")
+    words = [*FIT[:3], "--data.test", "[test.csv]", "--seeds", "1"]
+    assert main(words) == 0
+    rows = Path("test.csv").read_text().splitlines()
+    before = json.loads(Path("runs/run/report.json").read_text())["rows"]["run"]["mean"]
+    if change == "gold":
+        Path("test.csv").write_text("\n".join([*rows[:-1], f"{rows[-1]}9"]) + "\n")
+    elif change == "order":
+        Path("test.csv").write_text("\n".join([rows[0], *rows[:0:-1]]) + "\n")
+    else:
+        next(Path("runs").rglob(SCORES)).unlink()
+    here.clear()
+    assert main(words) == 0
+    assert here == ["test run/19984"]
+    after = json.loads(Path("runs/run/report.json").read_text())["rows"]["run"]["mean"]
+    assert (after == pytest.approx(before)) == (change != "gold")
+
+
+def test_an_interrupted_run_goes_on_and_of_two_commands_one_works(
+    here: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*FIT, "--seeds", "1"]
+    with hold(Path("runs/run", LOCK), "x"):
+        assert main(words) == 1
+    assert re.search(r"at work on fit --seeds in runs/run \(process \d+ on ", " ".join(capsys.readouterr().err.split()))
+    monkeypatch.setattr(seeds, "_sentrep", interrupted := lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    assert main(words) == 130
+    assert callable(interrupted)
+
+
+def test_jobs_run_side_by_side(here: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    together = threading.Barrier(2, timeout=60)  # breaks unless two runs wait at it at the same time
+    monkeypatch.setattr(seeds, "_sentrep", lambda *_: (together.wait() and None) or "no")
+    assert main([*FIT, "--seeds", "2", "--jobs", "2"]) == 2
+
+
+def test_a_failed_run_is_reported_and_does_not_stop_the_others(
+    here: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_here = seeds._sentrep
+
+    def failing(words: list[str], run: Run, jobs: int) -> str | None:
+        return "it broke" if (run.label, run.seed) == ("low", 2) else run_here(words, run, jobs)
+
+    monkeypatch.setattr(seeds, "_sentrep", failing)
+    words = [*FIT, "--variant", "low=--model.optimizer.lr 1e-7", "--seeds"]
+    assert main([*words, "1,2"]) == 1
+    assert "low, seed 2: it broke" in capsys.readouterr().err
+    assert [row[:2] for row in table_rows(Path("runs/run/report.md"))[2:]] == [["run", "2"], ["low", "1"]]
+    assert "low" in " ".join(Path("runs/run/report.md").read_text().split())
+
+
+@pytest.fixture
+def table() -> str:
+    Path("table.yaml").write_text(TABLE, encoding="utf-8")
+    return "table.yaml"
+
+
+def test_the_rows_of_a_table_stand_beside_what_the_paper_printed(
+    here: list[str], table: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["fit", "--table", table, "--data.test", "[dev.csv]", "-c", "over.yaml", "--seeds", "1,2"]
+    Path("over.yaml").write_text("model: {encoder: {pooling: mean}}")  # is for the rows that train
+    assert main(words) == 0, capsys.readouterr().err
+    assert sorted(set(here)) == sorted(
+        [
+            "test cls/1",
+            *(f"{what} {row}/{seed}" for what in ("fit", "test") for row in ("whole", "noise-0.8") for seed in (1, 2)),
+        ]
+    )
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Published: one seed. The scores here are over dev." in printed
+    record: dict[str, Any] = json.loads(Path("runs/table/report.json").read_text(encoding="utf-8"))
+    rows = record["rows"]
+    assert (list(rows), rows["whole"]["verdict"]) == (["cls", "whole", "noise-0.8"], "baseline")
+    assert rows["noise-0.8"]["published difference"] == -2.4
+    assert rows["noise-0.8"]["published difference sd"] == pytest.approx(1.3)
+    assert (rows["cls"]["seeds"], rows["cls"]["mean sd"]) == (1, None)
+    config = yaml.safe_load(Path("run.yaml").read_text())["model"]["encoder"]
+    torch.manual_seed(1)
+    encoder = SentenceEncoder(**{**config, "pooling": "mean_first_last"}).eval()
+    pairs = load_sts("dev.csv")
+    expected = scipy.stats.spearmanr(encoder.pairwise_cosine(pairs.first, pairs.second), pairs.scores).statistic
+    assert rows["cls"]["sets"]["dev"] == pytest.approx([100 * expected])
+    cells = {label: row for label, *row in table_rows(Path("runs/table/report.md"))}
+    assert "61.30" in cells["glove"]
+    assert cells["noise-0.8"][5:7] == ["74.80 ± 1.20", "-2.40 ± 1.30"]
+    assert Path("runs/table/report.md").read_text(encoding="utf-8").startswith("# Table 2\n")
+    assert main([*words, "--row", "whole,noise-0.8"]) == 0  # finished
+    cells = {label: row for label, *row in table_rows(Path("runs/table/report.md"))}
+    assert set(cells) >= {"whole", "noise-0.8"}
+    assert "glove" not in cells
+
+
+def test_what_a_paper_printed_is_no_setting_and_a_changed_row_is_refused(
+    here: list[str], table: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["fit", "--table", table, "--data.test", "[dev.csv]", "--seeds", "1", "--row", "whole,noise-0.8"]
+    assert main(words) == 0
+    Path(table).write_text(TABLE.replace("77.2", "78.9"), encoding="utf-8")
+    here.clear()
+    assert main(words) == 0
+    assert here == []
+    Path(table).write_text(TABLE.replace("temperature: 0.5", "temperature: 0.6"), encoding="utf-8")
+    assert main(words) == 2
+    assert "noise-0.8/seed-19984 holds a run of another text" in capsys.readouterr().err
