@@ -23,7 +23,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from formulas import latex
-from reproduction import PAPERS, ROOT, between, order_of, result_of, status, tables_of
+from reproduction import PAPERS, ROOT, between, order_of, status, tables_of
 from tables import table
 
 from sentrep.cli.recipes import read_about
@@ -233,11 +233,11 @@ def recipes(names: list[str]) -> str:
 
 
 def rows(patterns: list[str]) -> str:
-    """Rows of the papers' tables by ``paper/table/row``; of a table with many, one by one those trained here."""
+    """Rows of the papers' tables by ``paper/table/row``; of a table with many, one by one those trained small."""
     lines = []
     for path, place, content in paper_tables():
         found = {name: row for name, row in content.items() if matches(f"{path}/{name}", patterns)}
-        alone = [name for name, (_, told) in found.items() if len(found) <= FEW or "trained here" in told]
+        alone = [name for name, (_, told) in found.items() if len(found) <= FEW or "trained small" in told]
         lines += [[place, name, printed([found[name][0]]), found[name][1]] for name in alone]
         rest = [found[name] for name in found if name not in alone]
         if rest:
@@ -254,8 +254,7 @@ def paper_tables() -> list[tuple[str, str, dict[str, tuple[Row, str]]]]:
     for paper, title in PAPERS.items():
         anchor = re.sub(r"[^\w]+", "-", title.lower()).strip("-")
         for file, item, content in sorted(tables_of(paper), key=lambda entry: order_of(entry[1])):
-            record = result_of(paper, file.stem)
-            told = {name: (row, status(name, row, file, record)) for name, row in content.rows.items()}
+            told = {name: (row, status(name, row, file)) for name, row in content.rows.items()}
             place = f"[{title.split(' (')[0]}, {item}](../reproduction.md#{anchor})"
             found.append((f"{paper}/{file.stem}", place, told))
     return found

@@ -3,9 +3,8 @@
     python benchmarks/reproduction.py            # print the tables of docs/reproduction.md
     python benchmarks/reproduction.py --write    # write them into it; a test compares
 
-Rows come from ``configs/<paper>/tables/*.yaml``. A row counts as trained here once ``report.json`` of
-``sentrep compare`` lies as ``<paper>-<table>.json`` in ``benchmarks/results/bed`` (the warm bed) or in
-``benchmarks/results/tables`` (the test bed). The warm bed counts where there are both.
+Rows come from ``configs/<paper>/tables/*.yaml``. A row that is a claim of docs/results.md has the difference that was
+measured there (``benchmarks/results/claims``).
 """
 
 from __future__ import annotations
@@ -18,21 +17,16 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tables import table
 
 from sentrep.cli.recipe import read_file
-from sentrep.cli.tables import Row, Table, published, read_table
-from sentrep.evaluation.comparison import Comparison
-from sentrep.evaluation.significance import RecipeScores
+from sentrep.cli.tables import Row, Table, read_table
 from sentrep.io.text import markdown_text
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
-WARM = ROOT / "benchmarks" / "results" / "bed"
-"""Results of the warm bed, as ``compare`` wrote them; their intervals hold for other seeds and other sentence pairs."""
-RESULTS = ROOT / "benchmarks" / "results" / "tables"
-"""Older results of the test bed: the settings, and the scores by set and seed. The rest is computed from these."""
+CLAIMED = ROOT / "benchmarks" / "results" / "claims"
+"""Records of `sentrep compare`, a file for each table of ``configs/claims/tables``."""
 START, END = "<!-- generated: python benchmarks/reproduction.py --write -->", "<!-- end -->"
 
 PAPERS = {
@@ -92,8 +86,30 @@ MEASUREMENTS = {
     ],
 }
 """By paper, what is no table of rows: where it stands, what it shows, what is printed, what makes it here."""
-USUAL = (150, 64, 5)
-"""Steps, batch and seeds of a result that a row does not repeat."""
+CLAIMS: dict[str, tuple[str, str | None]] = {
+    "gaussian-sampling": ("Park 2023, table 5", "thesis/negatives/gaussian-sampling"),
+    "memory-bank": ("Park 2023, table 5", "thesis/negatives/memory-bank"),
+    "noisy-anchor": ("Park 2023, table 5", "thesis/negatives/noisy-anchor"),
+    "gaussian-sampling-covariance": ("Park 2023, table 5", "thesis/negatives/gaussian-sampling-covariance"),
+    "gaussian-mixture": ("Park 2023, table 5", "thesis/negatives/gaussian-mixture"),
+    "label-smoothing": ("Park 2023, table 4", "thesis/stability/label-smoothing"),
+    "awp": ("Park 2023, table 4", "thesis/stability/awp"),
+    "sam": ("Park 2023, table 4", "thesis/stability/sam"),
+    "input-gaussian-noise": ("Park 2023, table 3", "thesis/inputs/input-gaussian-noise"),
+    "input-feature-dropout": ("Park 2023, table 3", "thesis/inputs/input-feature-dropout"),
+    "gaussian-standard": ("Park 2023, table 7", "thesis/scale/gaussian-standard"),
+    "gs-infonce": ("GS-InfoNCE, table 3", "gs_infonce/samples/samples-3x"),
+    "dclr": ("DCLR, table 1", "dclr/backbones/dclr-bert-base"),
+    "esimcse": ("ESimCSE, table 2", None),
+    "labels": ("SimCSE, table 5", None),
+    "denosent": ("DenoSent, table 3", "denosent/ablation/bert-base-paper"),
+    "denoising": ("DenoSent, table 3", "denosent/ablation/denoising-only"),
+    "contrastive-on-sentences": ("DenoSent, table 3", "denosent/ablation/contrastive-only-no-discrete-noise"),
+    "denosent-on-sentences": ("DenoSent, table 3", "denosent/ablation/no-discrete-noise"),
+    "denoising-on-sentences": ("DenoSent, table 3", "denosent/ablation/denoising-only-no-discrete-noise"),
+    "cls-pooling": ("DenoSent, table 3", "denosent/ablation/cls-pooling"),
+}
+"""By row of ``configs/claims/tables``: where the gain is printed, and the row that trains it at the paper's size."""
 READINGS = {"paper": "paper", "released": "released code"}
 COLUMNS = ["of the paper", "row", "printed", "trained by", "reading", "here"]
 
@@ -129,13 +145,12 @@ def section(paper: str) -> str:
     """A paper's rows."""
     lines: list[list[str]] = []
     for file, item, rows in tables_of(paper):
-        record = result_of(paper, file.stem)
         bases = bases_of(file)
         for name, row in rows.rows.items():
             printed = "point" if row.published is None and item.startswith("figure") else number(row)
             recipe, reading = f"`{recipe_name(file)}` on `{bases.get(name)}`", READINGS[row.reading]
             trained = ["", ""] if row.absent is not None else [recipe, reading]
-            lines.append([item, name, printed, *trained, status(name, row, file, record)])
+            lines.append([item, name, printed, *trained, status(name, row, file)])
     lines += [[item, what, printed, "", "", how] for item, what, printed, how in MEASUREMENTS[paper]]
     lines.sort(key=lambda line: order_of(line[0]))
     return f"\n## {PAPERS[paper]}\n\n{table(COLUMNS, lines, left=len(COLUMNS))}"
@@ -148,11 +163,6 @@ def tables_of(paper: str) -> Iterator[tuple[Path, str, Table]]:
         head, found, _ = rows.title.partition(": ")
         if found:
             yield file, head.partition(", ")[2] or "text", rows
-
-
-def table_file(paper: str, name: str) -> Path:
-    """The file of a table."""
-    return ROOT / f"configs/{paper}/tables/{name}.yaml"
 
 
 @functools.cache
@@ -189,61 +199,34 @@ def order_of(item: str) -> tuple[int, int, str]:
     return ("table", "figure", "text").index(item.split()[0]), int(number[0]) if number else 0, item
 
 
-def result_of(paper: str, name: str) -> dict[str, Any]:
-    """The record of a table's comparison on the warm bed, or else on the test bed; empty where there is none."""
-    return on_the_warm_bed(paper, name) or on_the_test_bed(paper, name)
+@functools.cache
+def records() -> dict[str, dict[str, Any]]:
+    """The records of the claims, by table."""
+    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(CLAIMED.glob("*.json"))}
 
 
-def on_the_warm_bed(paper: str, name: str) -> dict[str, Any]:
-    """The record of a table's comparison and its settings; empty where the table has not been trained."""
-    return stored(WARM / f"{paper}-{name}.json")
+@functools.cache
+def measured() -> dict[str, dict[str, Any]]:
+    """The rows of the records that measure a claim, by the papers' row."""
+    rows = {label: row for record in records().values() for label, row in record["rows"].items()}
+    return {path: rows[label] for label, (_, path) in CLAIMS.items() if path is not None and label in rows}
 
 
-def on_the_test_bed(paper: str, name: str) -> dict[str, Any]:
-    """As `on_the_warm_bed`."""
-    settings = stored(RESULTS / f"{paper}-{name}.json")
-    return {**settings, **comparison_of(paper, name).record()} if settings else {}
+def interval(row: dict[str, Any]) -> str:
+    """The difference to the baseline, with its interval if it has one."""
+    return f"{row['difference']:+.2f}" + ("" if row["low"] is None else f" [{row['low']:+.2f}, {row['high']:+.2f}]")
 
 
-def stored(file: Path) -> dict[str, Any]:
-    """The content of a result; empty where there is none."""
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-
-
-def comparison_of(paper: str, name: str) -> Comparison:
-    """The runs of the test bed compared: over seeds, as the cosines of their sentence pairs were not kept."""
-    settings = stored(RESULTS / f"{paper}-{name}.json")
-    scores = {label: row["sets"] for label, row in settings["rows"].items()}
-    printed = published(str(table_file(paper, name)), scores)
-    recipes = {}
-    for label, by_set in scores.items():
-        arrays = {key: np.array(values) for key, values in by_set.items()}
-        seeds = tuple(settings["seeds"][: len(next(iter(arrays.values())))])
-        recipes[label] = RecipeScores(seeds, scores=arrays, fixed=label in printed.untrained)
-    return Comparison.of(recipes, None, printed)
-
-
-def status(name: str, row: Row, file: Path, record: dict[str, Any]) -> str:
+def status(name: str, row: Row, file: Path) -> str:
     """What became of a row."""
     if row.absent is not None:
         return f"absent: {markdown_text(row.absent)}"
-    if (found := record.get("rows", {}).get(name)) is not None:
-        said = [] if found["verdict"] == "baseline" else [found["verdict"]]
-        words = [mean_of(found["mean"], found["mean sd"]), *said]
-        how = "scored" if row.untrained else "trained"
-        return f"{how} here ({markdown_text(scale(record))}): {', '.join(words)}"
     if row.untrained:
         return "nothing to train"
+    if (claim := measured().get(f"{file.parts[-3]}/{file.stem}/{name}")) is not None:
+        return f"trained small: {interval(claim)}"
     small = "overrides/minilm.yaml" in file.read_text(encoding="utf-8")
     return "builds, runs small" if small else "builds, needs a GPU"
-
-
-def scale(record: dict[str, Any]) -> str:
-    """What the rows of a result were trained on, and for how long if that is not `USUAL`."""
-    found = (record.get("max_steps"), record.get("batch_size"), len(record["seeds"]))
-    said = dict(zip(("{} steps", "batch {}", "{} seeds"), found, strict=True))
-    parts = [] if found == USUAL else [text.format(value) for text, value in said.items() if value not in (None, -1)]
-    return ", ".join([str(record.get("backbone")), *parts])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TINY = ["--shape", "tiny", "--repeats", "1", "--precision", "fp32", "--batch-size", "4"]
@@ -209,19 +209,3 @@ def test_the_interval_of_a_comparison_covers_what_it_says(
 def test_the_interval_does_not_cover_a_recipe_whose_runs_collapse(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = coverage(monkeypatch)
     assert 0.3 <= bench["coverage"](0.0, 3, True, 300, bench["COLLAPSE"])[0] <= 0.55
-
-
-def test_the_lower_layers_of_a_model_are_cut(teacher: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cut = module("cut_layers", monkeypatch).cut
-    cut(teacher, 1, tmp_path / "lower")
-    folders = (teacher, tmp_path / "lower")
-    whole, lower = (AutoModel.from_pretrained(folder).eval() for folder in folders)
-    assert len(whole.encoder.layer) > 1
-    words, same = (AutoTokenizer.from_pretrained(folder)("a bird sings", return_tensors="pt") for folder in folders)
-    assert torch.equal(words["input_ids"], same["input_ids"])
-    states = whole(**words, output_hidden_states=True).hidden_states
-    assert torch.equal(lower(**words).last_hidden_state, states[1])
-    for layers in (0, len(whole.encoder.layer) + 1):
-        with pytest.raises(SystemExit, match="layers; expected 1 to"):
-            cut(teacher, layers, tmp_path / "none")
-    assert not (tmp_path / "none").exists()

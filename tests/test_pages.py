@@ -149,6 +149,7 @@ def put_models(desk: Path, shown: str, whole: bool) -> None:
         "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2": minilm,
         "bert-mini": mini,
         "prajjwal1/bert-mini": mini,
+        "bert-small-wiki": "models/bert-small-wiki",
         "bert-base-uncased": mini,
         "google-bert/bert-base-uncased": mini,
         "princeton-nlp/unsup-simcse-bert-base-uncased": mini,

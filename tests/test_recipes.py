@@ -210,19 +210,6 @@ def test_every_structure_trains_in_fp32_and_what_is_loaded_gives_the_vectors_tha
         np.testing.assert_allclose(theirs, scored[-1], atol=1e-6)
 
 
-@pytest.mark.parametrize("row", ["thesis/tables/stability.yaml sam", "denosent/tables/ablation.yaml cls-pooling"])
-def test_a_row_trains_under_the_override_of_the_test_bed(row: str, tiny: list[str], tmp_path: Path) -> None:
-    file, name = row.split()
-    words = ["--table", str(CONFIGS / file), "--row", name, "-c", str(OVERRIDE.with_name("test-bed.yaml"))]
-    train = ["--data.train", "triplets.csv" if "denosent" in row else "corpus.txt"]
-    assert main(["fit", *words, *tiny, *train, "--data.val", "[]", "--trainer.max_steps", "2"]) == 0
-    config = yaml.safe_load(next(tmp_path.rglob("config.yaml")).read_text(encoding="utf-8"))
-    assert config["trainer"]["precision"] == "bf16-mixed"
-    assert config["trainer"]["gradient_clip_val"] == 1.0
-    assert next(tmp_path.rglob("selection.json"))
-    assert next(tmp_path.rglob("last.ckpt"))
-
-
 def test_lora_is_laid_over_a_recipe_and_exported_without_it(tiny: list[str], tmp_path: Path) -> None:
     pytest.importorskip("peft")
     words = ["-c", str(CONFIGS / "simcse/bert-base.yaml"), "-c", str(OVERRIDE.with_name("lora.yaml"))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,26 +53,61 @@ def test_the_page_is_made_from_the_files(reproduction: Any) -> None:
     assert page == reproduction.with_tables(page), "run: python benchmarks/reproduction.py --write"
 
 
-def test_the_tables_of_the_beds_are_made_from_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    bed_tables = importlib.import_module("bed_tables")
-    page = bed_tables.PAGE.read_text(encoding="utf-8")
-    assert page == bed_tables.with_tables(page), "run: python benchmarks/bed_tables.py --write"
-    assert bed_tables.FIGURE.exists()
+@pytest.fixture
+def claims(reproduction: Any) -> Any:
+    return importlib.import_module("claims")
 
 
-def test_records_of_the_warm_bed_agree_with_their_seeds(reproduction: Any) -> None:
+def test_the_claims_are_made_from_the_records(claims: Any) -> None:
+    page = claims.RESULTS.read_text(encoding="utf-8")
+    assert page == claims.with_tables(page), "run: python benchmarks/claims.py --write"
+    assert claims.FIGURE.exists()
+
+
+def test_the_records_agree_with_their_seeds(claims: Any) -> None:
     """Means, deviations and differences, from the scores of every seed."""
-    for file in reproduction.WARM.glob("*.json"):
-        record = json.loads(file.read_text(encoding="utf-8"))
-        scores = {label: np.mean([*row["sets"].values()], axis=0) for label, row in record["rows"].items()}
-        baseline = next(label for label, row in record["rows"].items() if row["verdict"] == "baseline")
-        for label, row in record["rows"].items():
+    for name, record in claims.records().items():
+        rows = record["rows"]
+        scores = {label: np.mean([*row["sets"].values()], axis=0) for label, row in rows.items()}
+        (baseline,) = (label for label, row in rows.items() if row["difference"] is None)
+        for label, row in rows.items():
+            assert row["seeds"] == len(scores[label]), (name, label)
             assert row["mean"] == pytest.approx(scores[label].mean())
-            assert row["mean sd"] == pytest.approx(scores[label].std(ddof=1))
-            if label != baseline:
+            if row["mean sd"] is not None:
+                assert row["mean sd"] == pytest.approx(scores[label].std(ddof=1))
+            if label != baseline and row["seeds"] in (1, rows[baseline]["seeds"]):
                 assert row["difference"] == pytest.approx((scores[label] - scores[baseline]).mean())
-                assert (row["verdict"] == "within noise") == (row["low"] < 0 < row["high"]), (file.name, label)
+
+
+def test_the_model_passes_its_acceptance_test_and_readme_has_its_scores(claims: Any) -> None:
+    rows = claims.records()["sentences"]["rows"]
+    before, pooled, after = (rows[label]["mean"] for label in ("cls", "mean", "simcse"))
+    assert after - pooled >= 5
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"rises from {before:.2f} to {after:.2f}; the untrained model with mean pooling has {pooled:.2f}" in text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "verdict"),
+    [
+        ({"dose": 2e-5, "difference": 1.0, "low": 0.8, "high": 1.2, "p": 0.0}, "not treated"),
+        ({"difference": 1.0, "low": 0.8, "high": 1.2, "p": 0.0, "seeds": 3}, "cannot be told"),
+        ({"difference": 1.0, "low": None, "high": None, "p": None, "seeds": 1, "mean sd": None}, "cannot be told"),
+        ({"difference": 0.1, "low": 0.05, "high": 0.15, "p": 0.01}, "equal"),
+        ({"difference": 0.1, "low": -0.2, "high": 0.4, "p": 0.4, "p equal": 0.04, "margin": 0.3}, "equal"),
+        ({"difference": 0.1, "low": -0.2, "high": 0.29, "p": 0.4, "p equal": 0.06, "margin": 0.3}, "cannot be told"),
+        ({"difference": 0.1, "low": -0.2, "high": 0.4, "p": 0.4, "p equal": 0.04, "margin": 0.5}, "cannot be told"),
+        ({"difference": 0.5, "low": 0.1, "high": 0.9, "p": 0.03}, "confirmed"),
+        ({"difference": -0.5, "low": -0.9, "high": -0.1, "p": 0.03}, "contradicted"),
+        ({"difference": -0.5, "low": -0.9, "high": -0.1, "p": 0.03, "published difference": -2.0}, "confirmed"),
+        ({"difference": -0.5, "low": -0.9, "high": -0.1, "p": 0.03, "published difference": None}, "worse"),
+        ({"difference": 0.5, "low": 0.1, "high": 0.9, "p": 0.03, "published difference": 0.1}, "better"),
+    ],
+)
+def test_a_verdict_follows_the_protocol(claims: Any, numbers: dict[str, Any], verdict: str) -> None:
+    row = {"seeds": 5, "mean sd": 0.5, "published difference": 1.6, **numbers}
+    record = {"margin": row.pop("margin", None), "rows": {"simcse": {"difference": None, "seeds": 5}, "row": row}}
+    assert claims.verdict(row, record) == verdict
 
 
 @pytest.mark.parametrize("name", NAMES)
