@@ -238,7 +238,7 @@ def test_text_in_memory_is_shared_out_and_must_be_one_text() -> None:
     pairs = list(zip(lines[:6], lines[6:], strict=True))
     (one,) = run_processes(held, 1, [pairs])
     assert run_processes(held, WORLD, [pairs, pairs]) == pytest.approx([one, one], rel=1e-5)
-    refusal = "data.train: the processes hold different texts; give all of them the same, in one order"
+    refusal = "data.train: the processes hold different texts; give all the same, in one order"
     assert run_processes(held, WORLD, [pairs, pairs[::-1]]) == [refusal, refusal]
 
 

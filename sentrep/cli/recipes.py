@@ -145,7 +145,7 @@ def copy(name: str, *, output: str | None = None, overwrite: bool = False) -> No
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         write_text(target, text)
-    print(f"{target}; run it by: sentrep {'compare --table' if 'rows:' in text else 'fit -c'} {target}")
+    print(f"{target}; run it by: sentrep {'fit --seeds 5 --table' if 'rows:' in text else 'fit -c'} {target}")
 
 
 def _read(name: str) -> str:
