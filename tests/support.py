@@ -22,7 +22,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor
 
 from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule, TextBatch, TokenBatch, distributed
-from sentrep.cli import main
+from sentrep.cli import main, seeds
 from sentrep.config import to_config
 from sentrep.data import toy
 from sentrep.encoder import Compute
@@ -81,6 +81,11 @@ def table_rows(report: Path) -> list[list[str]]:
     """The cells of a table in Markdown, row by row."""
     lines = report.read_text(encoding="utf-8").splitlines()
     return [[cell.strip() for cell in line[1:-1].split("|")] for line in lines if line.startswith("|")]
+
+
+def seeded_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs of ``fit --seeds`` train and test in this process, which has imported everything."""
+    monkeypatch.setattr(seeds, "_sentrep", lambda words, run, jobs: "failed" if main(words) else None)
 
 
 def tiny_encoder(family: str = "bert", seed: int = 0, **arguments: Any) -> SentenceEncoder:

@@ -23,7 +23,7 @@ import pytest
 from nbclient import NotebookClient
 from PIL import Image
 
-from support import forked, toy_sentences
+from support import forked, seeded_runs_here, toy_sentences
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
@@ -35,7 +35,9 @@ MACHINE = re.compile(r"(?<![\w./:])/(?!/)[\w.-]+/[\w.-]|[A-Z]:\\\\")
 
 def run_example(script: str) -> None:
     sys.argv = [script]  # without what pytest was called with
-    runpy.run_path(script, run_name="__main__")
+    with pytest.MonkeyPatch.context() as patch:
+        seeded_runs_here(patch)
+        runpy.run_path(script, run_name="__main__")
 
 
 @pytest.mark.slow

@@ -29,8 +29,8 @@ import pytest
 from marian import save_tiny_marian
 
 from sentrep import SentenceEncoder
-from sentrep.cli import main, seeds
-from support import FAMILIES, shared_path, tiny_encoder, toy_sentences, write_workplace
+from sentrep.cli import main
+from support import FAMILIES, seeded_runs_here, shared_path, tiny_encoder, toy_sentences, write_workplace
 
 ROOT = Path(__file__).resolve().parents[1]
 README = "README.md"
@@ -124,8 +124,7 @@ def desk(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else Ray writes into the home folder
-    # each run of --seeds in this process, which has imported everything
-    monkeypatch.setattr(seeds, "_sentrep", lambda words, run, jobs: "failed" if main(words) else None)
+    seeded_runs_here(monkeypatch)
     before = set(sys.modules)
     shown = "".join(text for _, text in blocks(page))
     put_models(tmp_path, shown, whole=page == README)
