@@ -207,9 +207,9 @@ class Comparison:
             about: what to add to the JSON.
         """
         picture, _ = save_figure(self.figure(), folder / "report")
-        record = {**self.record(), **about}
+        table, record, notes = self.table(sets=True), {**self.record(), **about}, self.notes()
         for ending in (*ENDINGS.values(), ".json"):
-            text = report_text(ending, self.table(sets=True), self.numbers, record, self.notes())
+            text = report_text(ending, table, self.numbers, record, notes)
             if ending == ".md":
                 text = f"# {markdown_text(self.published.title)}\n\n{text}\n![]({picture.name})\n"
             write_report(folder / f"report{ending}", text)
