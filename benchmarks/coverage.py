@@ -8,7 +8,7 @@ Every simulation draws two sets of 200 sentence pairs, seeds, and the cosines of
 A cosine follows the gold score, more closely under some seeds than under others, with noise of its pair that both
 recipes have, noise of its pair that one recipe has under every seed (`PAIR_NOISE`), and noise of its own. In the last
 rows 15 % of the better recipe's runs collapse: their cosines hardly follow the gold score.
-The true difference is the mean over all simulations.
+The true difference is the mean over all simulations. A second table has the power of the test for equality.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ import numpy as np
 from reproduction import ROOT, between
 from tables import table
 
-from sentrep.evaluation.significance import RecipeScores, compare
+from sentrep.evaluation.significance import LEVEL, MARGIN, RecipeScores, compare
 
 PAGE = ROOT / "docs" / "comparing.md"
 START = "<!-- generated: python benchmarks/coverage.py --write -->"
+EQUAL = "<!-- equality: python benchmarks/coverage.py --write -->"
 COLUMNS = (
     "noise of pairs in one recipe",
     "runs that collapse",
@@ -33,6 +34,9 @@ COLUMNS = (
     "coverage",
     "of an interval over seeds alone",
 )
+POWER = ("deviation of the differences", "seeds", "equal, where there is no difference", "equal, at the margin")
+DEVIATIONS = (0.1, 0.2, 0.4)
+"""Standard deviations of the differences seed by seed, in points."""
 SEEDS = (3, 5, 10)
 PAIR_NOISE = {"none": 0.0, "some": 0.2, "large": 1.0}
 """Standard deviations; gold scores have 1."""
@@ -52,9 +56,27 @@ def main() -> None:
         known = [noise, f"{100 * collapse:.0f} %", str(seeds), "yes" if paired else "no"]
         lines.append([*known, *(f"{100 * share:.1f} %" for share in shares)])
         print(*lines[-1], sep="\t", flush=True)
+    powers = []
+    for deviation, seeds in itertools.product(DEVIATIONS, SEEDS[1:]):
+        shares = (equality(true, deviation, seeds, options.simulations) for true in (0.0, MARGIN))
+        powers.append([str(deviation), str(seeds), *(f"{100 * share:.0f} %" for share in shares)])
+        print(*powers[-1], sep="\t", flush=True)
     if options.write:
-        section = f"\n{table(COLUMNS, lines)}"
-        PAGE.write_text(between(PAGE.read_text(encoding="utf-8"), START, [section]), encoding="utf-8")
+        page = between(PAGE.read_text(encoding="utf-8"), START, [f"\n{table(COLUMNS, lines)}"])
+        PAGE.write_text(between(page, EQUAL, [f"\n{table(POWER, powers)}"]), encoding="utf-8")
+
+
+def equality(true: float, deviation: float, seeds: int, simulations: int) -> float:
+    """How often recipes whose true difference is ``true`` points are found equal, paired by seed."""
+    rng = np.random.default_rng([int(100 * true), int(100 * deviation), seeds])
+    found = 0
+    for _ in range(simulations):
+        scores = rng.normal(70, 1, seeds)
+        runs = (scores + rng.normal(true, deviation, seeds), scores)
+        recipe, baseline = (RecipeScores(tuple(range(seeds)), scores={"set": one}) for one in runs)
+        p_equal = compare(recipe, baseline).p_equal
+        found += p_equal is not None and p_equal < LEVEL
+    return found / simulations
 
 
 def rows(simulations: int) -> Iterator[tuple[str, float, int, bool, float, float]]:

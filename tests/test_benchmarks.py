@@ -209,3 +209,9 @@ def test_the_interval_of_a_comparison_covers_what_it_says(
 def test_the_interval_does_not_cover_a_recipe_whose_runs_collapse(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = coverage(monkeypatch)
     assert 0.3 <= bench["coverage"](0.0, 3, True, 300, bench["COLLAPSE"])[0] <= 0.55
+
+
+def test_equality_is_seldom_found_at_the_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = coverage(monkeypatch)
+    assert bench["equality"](0.2, 0.1, 5, 300) <= 0.09
+    assert bench["equality"](0.0, 0.1, 5, 300) >= 0.88
