@@ -59,8 +59,9 @@ def whole_tree(command: str, layers: Sequence[tuple[str, Tree]], flags: Flags, o
     if command != "fit" or "model" not in files:
         saved = recorded_arguments(checkpoint, expanded(path))
         if "trust_plugins" not in own:
-            mine = walk(with_flags(files, flags))
-            texts = {str(value.get("class_path") if isinstance(value, dict) else value) for _, value in mine}
+            mine = [value for _, value in walk(with_flags(files, flags))]
+            parts = [part for value in mine for part in (value if isinstance(value, list) else [value])]
+            texts = {str(part.get("class_path") if isinstance(part, dict) else part) for part in parts}
             refuse_foreign_classes(SentRepModule, saved, path, texts)
         flags = [(key, text) for key, text in flags if key.startswith("model.")]
         tree = with_flags({**tree, "model": saved}, flags)

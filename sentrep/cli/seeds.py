@@ -108,15 +108,14 @@ def seed_list(text: str) -> list[int]:
 
 def _rows(words: list[str], variants: Sequence[str]) -> tuple[str | None, dict[str, tuple[list[str], bool]], Path]:
     """The table, by name the words of each row and whether it trains nothing, and the folder of all runs."""
-    given = dict(split(words))
+    given, files = dict(split(words)), [value for key, value in split(words) if key == "config" and value]
     table, wanted = given.get("table"), given.get("row")
     rows: dict[str, tuple[list[str], bool]] = {}
     if table is None:
-        name = given.get("config")
-        if name is None:
+        if not files:
             raise UsageError("fit: --seeds needs a recipe, -c simcse/minilm, or a table, --table FILE")
-        rows[Path(name).stem] = (words, False)
-        names = [locate(name)]
+        rows[Path(files[0]).stem] = (words, False)
+        names = [locate(files[0])]
     else:
         words = [word for key, value in split(words) if key not in ("table", "row") for word in _flag(key, value)]
         for name, row in read_table(table).only(wanted.split(",") if wanted else None).rows.items():
