@@ -224,7 +224,7 @@ def forked_draws(device: torch.device | str, seed: int | None = None) -> Iterato
 
 
 def _seed(seed: int, device: torch.device) -> None:
-    """Seed the CPU and one device; `torch.manual_seed` also leaves word for all other kinds, which takes 1 to 3 ms."""
+    """Seed the CPU and one device. `torch.manual_seed` also seeds all other kinds of device, which takes 1 to 3 ms."""
     torch.default_generator.manual_seed(seed)
     if device.type != "cpu":
         torch.get_device_module(device).manual_seed(seed)

@@ -274,9 +274,10 @@ class SentRepModule(Configurable, LightningModule):
     @torch.compiler.disable
     @torch.no_grad()
     def _log(self, terms: StepTerms) -> None:
-        """The loss at every step; at a log step all that there is to know of it.
+        """Log the loss at every step, and all other metrics at a log step.
 
-        Lightning asks for a value of its own bar at every step, which waits for a GPU: there `LossBar` shows the loss.
+        Lightning reads the values of its bar from the device at every step, whether or not it draws the bar. On a GPU
+        this would wait for the step, so that there `LossBar` shows the loss instead.
         """
         values = {"loss": terms.loss}
         every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sentrep.cli.errors import UsageError
-from sentrep.cli.recipe import Tree, split
+from sentrep.cli.recipe import Tree, as_words, split
 from sentrep.cli.recipes import shipped
 from sentrep.cli.words import sort_words
 
@@ -131,5 +131,5 @@ def _of_seeds(words: list[str]) -> tuple[Tree, list[str]]:
         elif key in ("seeds", "jobs"):
             found[key] = value or ""
         else:
-            others += [f"--{key}"] if value is None else [f"--{key}", value]
+            others += as_words(key, value)
     return found, others

@@ -16,7 +16,7 @@ import yaml
 from jsonargparse import ArgumentParser, set_parsing_settings
 
 from sentrep.cli.errors import UsageError, one_line
-from sentrep.cli.recipe import split
+from sentrep.cli.recipe import as_words, split
 from sentrep.errors import did_you_mean
 
 EXAMPLE = "For example: "
@@ -79,8 +79,7 @@ def _sorted(words: list[str], parameters: Mapping[str, Any]) -> tuple[list[str],
     own: list[str] = []
     others: list[str] = []
     for key, value in split(words):
-        flag = [f"--{key}"] if value is None else [f"--{key}", value]
-        (own if key in (*parameters, "help") else others).extend(flag)
+        (own if key in (*parameters, "help") else others).extend(as_words(key, value))
     return own, others
 
 

@@ -45,6 +45,11 @@ def split(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
             yield key, waiting.pop() if waiting and not waiting[-1].startswith("--") else None
 
 
+def as_words(key: str, value: str | None) -> list[str]:
+    """The words of one pair of `split`."""
+    return [f"--{key}"] if value is None else [f"--{key}", value]
+
+
 def read(name: str) -> Tree:
     """The tree of a file, of a shipped recipe where there is no such file, or of content in braces.
 

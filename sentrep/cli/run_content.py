@@ -14,7 +14,7 @@ from sentrep.cli.recipe import Tree
 from sentrep.config import walk
 from sentrep.data import SentRepDataModule
 from sentrep.data.fingerprints import hash_of
-from sentrep.evaluation.run_scores import RECORD
+from sentrep.evaluation.run_scores import RECORD, SCORES
 from sentrep.io.files import write_text
 from sentrep.io.paths import expanded, writing
 from sentrep.version import __version__
@@ -46,20 +46,22 @@ def content_of(tree: Tree, data: SentRepDataModule, trains: bool = True) -> Tree
     for key, value in walk(tree):
         if any(key == one or key.startswith(f"{one}.") for one in _WITHOUT_EFFECT):
             continue
-        value = value["class_path"] if isinstance(value, dict) else value  # its arguments follow
-        found = _files(value) if isinstance(value, str) and not key.startswith(_BY_CONTENT) else []
-        if found:
-            files[Path(value).name] = _digest(found)
-        if not key.startswith(_BY_CONTENT):
-            settings.append((key, Path(value).name if found else value))
-    text = data.text().fingerprint if trains else ""
+        if key.startswith(_BY_CONTENT):
+            continue
+        for part in value if isinstance(value, list) else [value]:
+            part = part["class_path"] if isinstance(part, dict) else part  # its arguments follow
+            found = _files(part) if isinstance(part, str) else []
+            if found:
+                files[Path(part).name] = _digest(found)
+            settings.append((key, Path(part).name if found else part))
+    text = (data.fingerprint or data.text().fingerprint) if trains else ""
     versions = {"sentrep": __version__, **{name: metadata.version(name) for name in _VERSIONS}}
     parts = {"text": text, "settings": hash_of(sorted(settings, key=repr)), "files": files, "versions": versions}
     return {**parts, "content": hash_of(sorted(parts.items()))}
 
 
 def write_record(folder: Path, tree: Tree, data: SentRepDataModule, trains: bool) -> None:
-    """Write ``run.json``: the content of the run, and its seed.
+    """Write ``run.json``: the content of the run, and its seed. Scores of an earlier training in the folder go.
 
     Raises:
         InputError: for a place that cannot be written.
@@ -67,6 +69,7 @@ def write_record(folder: Path, tree: Tree, data: SentRepDataModule, trains: bool
     record = {"seed": tree.get("seed_everything", 42) if trains else 0, **content_of(tree, data, trains)}
     with writing(folder / RECORD):
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / SCORES).unlink(missing_ok=True)
         write_text(folder / RECORD, json.dumps(record, indent=1) + "\n")
 
 

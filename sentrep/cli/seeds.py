@@ -20,7 +20,7 @@ from sentrep.cli.building import build
 from sentrep.cli.compare import judge
 from sentrep.cli.configuration import whole_tree
 from sentrep.cli.errors import UsageError
-from sentrep.cli.recipe import Tree, split
+from sentrep.cli.recipe import Tree, as_words, split
 from sentrep.cli.recipes import locate
 from sentrep.cli.run import prepare_parsing
 from sentrep.cli.run_content import content_of
@@ -61,7 +61,7 @@ class Run:
 
 
 def train(words: list[str], how: Tree) -> int:
-    """Train and test what is not finished yet, then compare; returns the exit status, 1 where a run failed.
+    """Train and test the runs that are not finished, then compare them. Return the exit status: 1 if a run failed.
 
     Args:
         words: of every run.
@@ -93,7 +93,7 @@ def seed_list(text: str) -> list[int]:
     """The seeds of ``1,2,3``, or so many as one number says: the thesis's, then derived ones, always the same.
 
     Raises:
-        UsageError: there is none, one is given twice, or one is no number from 0 on.
+        UsageError: no seed is given, a seed is given twice, or a seed is not a whole number.
     """
     given = text.strip("[] ").replace(" ", "")
     found = re.fullmatch(r"\d+(,\d+)*", given)
@@ -117,7 +117,7 @@ def _rows(words: list[str], variants: Sequence[str]) -> tuple[str | None, dict[s
         rows[Path(files[0]).stem] = (words, False)
         names = [locate(files[0])]
     else:
-        words = [word for key, value in split(words) if key not in ("table", "row") for word in _flag(key, value)]
+        words = [word for key, value in split(words) if key not in ("table", "row") for word in as_words(key, value)]
         for name, row in read_table(table).only(wanted.split(",") if wanted else None).rows.items():
             if row.absent is None and row.untrained != "whitened":
                 pooling = row.change.get("model.encoder.pooling") if row.untrained else None  # nothing overrides it
@@ -137,10 +137,6 @@ def _rows(words: list[str], variants: Sequence[str]) -> tuple[str | None, dict[s
             raise UsageError(f"fit, {label}: --seeds sets the seeds and the folder of every run; leave both out")
     root = given.get("trainer.default_root_dir") or "runs"
     return table, rows, expanded(root) / run_name(names)
-
-
-def _flag(key: str, value: str | None) -> list[str]:
-    return [f"--{key}"] if value is None else [f"--{key}", value]
 
 
 def _planned(rows: Mapping[str, tuple[list[str], bool]], seeds: Sequence[int], place: Path) -> list[Run]:
@@ -178,7 +174,7 @@ def _with_content(runs: Sequence[Run], pairs: dict[str, Any]) -> list[Run]:
 
 
 def _words(run: Run) -> list[str]:
-    """The words of a run in its own folder; ``auto`` would compile a long run on a GPU."""
+    """The words of a run, with its folder and seeds. ``compile`` is off: ``auto`` would compile a long run on a GPU."""
     logger = {"save_dir": run.folder.parents[1], "name": run.label, "version": run.folder.name}
     flags = [word for key, value in logger.items() for word in (f"--trainer.logger.{key}", str(value))]
     seeds = ["--seed_everything", str(run.seed), "--data.seed", str(run.seed)]
@@ -196,7 +192,7 @@ def _refuse_others(runs: Sequence[Run]) -> None:
 
 
 def _run_all(runs: Sequence[Run], pairs: dict[str, Any], jobs: int) -> list[tuple[Run, str]]:
-    """Run what is missing, ``jobs`` at a time; the runs that failed, and why."""
+    """Train and test the missing runs, ``jobs`` at a time. Return the runs that failed, with the reasons."""
     failures = []
     console = Console(stderr=True)
     with ThreadPoolExecutor(jobs) as pool, progress_bar(console) as bar:
@@ -214,7 +210,7 @@ def _run_all(runs: Sequence[Run], pairs: dict[str, Any], jobs: int) -> list[tupl
 
 
 def _train_and_test(run: Run, pairs: Any, jobs: int) -> str | None:
-    """One run to its end, unless it has been there; why it failed."""
+    """Train and test one run, unless both are done. Return the reason of a failure, or None."""
     if (run.folder / SCORES).exists() and FinishedRun(run.folder).is_of(pairs):
         return None
     words, chosen = _words(run), run.folder / FILE
@@ -231,7 +227,7 @@ def _train_and_test(run: Run, pairs: Any, jobs: int) -> str | None:
 
 
 def _sentrep(words: list[str], run: Run, jobs: int) -> str | None:
-    """Run a command in a process of its own; why it failed."""
+    """Run a command in a process of its own. Return the reason of a failure, or None."""
     run.folder.mkdir(parents=True, exist_ok=True)
     log = run.folder / "fit.log"
     share = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // jobs))} if jobs > 1 else {}

@@ -70,8 +70,8 @@ def cells_of(name: str, columns: Sequence[str] = ()) -> Iterator[tuple[Any, ...]
 
     Args:
         name: path or address.
-        columns: names, or digits that number the columns of a csv or tsv file without a header; nothing picks the only
-            column or those of usual names.
+        columns: names, or digits that number the columns of a csv or tsv file without a header; without any, the only
+            column, or the columns of usual names.
 
     Raises:
         InputError: the file is empty, damaged, or of an unknown kind, a column is missing, or a row has too many cells.
@@ -254,7 +254,7 @@ def hash_files(files: Sequence[str], names_only: bool = False) -> str:
 
 @contextmanager
 def quiet_datasets() -> Iterator[None]:
-    """Raise what was raised while a data set was built; show bars on a terminal only."""
+    """Raise the error behind a `DatasetGenerationError`, and show progress bars on a terminal only."""
     bars = datasets.are_progress_bars_disabled()
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()

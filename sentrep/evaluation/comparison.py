@@ -165,7 +165,7 @@ class Comparison:
         return pd.DataFrame(columns, dtype=object).reset_index(drop=True)
 
     def notes(self) -> list[str]:
-        """What the table does not say: how it was tested, what is paired, what is unreliable, what was printed."""
+        """Explain the test, the pairing, unreliable rows and the paper's numbers, in a sentence or two each."""
         tested = {label: found for label, found in self.differences.items() if found.p_value is not None}
         apart = [label for label, found in tested.items() if not found.paired]
         runs = [

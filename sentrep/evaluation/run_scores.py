@@ -83,9 +83,9 @@ class FinishedRun:
         try:
             return pd.read_parquet(self.folder / SCORES, columns=[*_PAIR, "cosine"])
         except (OSError, ValueError) as error:
-            what = "no readable scores of the test sets"
+            remedy = "sentrep test writes them, with the run's chosen checkpoint as --ckpt_path"
             raise InputError(
-                f"{self.folder / SCORES}: {what} ({error}); sentrep test --ckpt_path CHECKPOINT writes them"
+                f"{self.folder / SCORES}: no readable scores of the test sets ({error}); {remedy}"
             ) from None
 
     def is_of(self, pairs: pd.DataFrame) -> bool:

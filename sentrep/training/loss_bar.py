@@ -12,17 +12,17 @@ LOSS = "train/loss"
 
 
 class LossBar(TQDMProgressBar):
-    """Lightning's bar with the training loss, for which the GPU is waited for at each picture alone.
+    """Lightning's bar with the training loss. It waits for the GPU only at the steps at which it is drawn.
 
     Args:
-        refresh_rate: steps between two pictures.
+        refresh_rate: the bar is drawn after so many steps.
     """
 
     def __init__(self, refresh_rate: int = 20) -> None:
         super().__init__(refresh_rate)
 
     def get_metrics(self, trainer: Trainer, pl_module: LightningModule) -> dict[str, Any]:
-        """What stands beside the bar."""
+        """Return the values that the bar shows."""
         shown: dict[str, Any] = super().get_metrics(trainer, pl_module)
         loss = trainer.callback_metrics.get(LOSS)
         return shown if loss is None else {LOSS: loss.item(), **shown}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from contextlib import suppress
@@ -24,7 +25,7 @@ from sentrep.evaluation.before_after import lines_of, print_run, print_test
 from sentrep.evaluation.history import METRICS, MINUTES, MetricHistory, is_log_step, write_metrics
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.run_scores import RECORD, write_scores
-from sentrep.evaluation.selection import Selection
+from sentrep.evaluation.selection import FILE, Selection
 from sentrep.evaluation.untouched import scores_before
 from sentrep.training.loss_bar import LOSS
 from sentrep.types import TextBatch
@@ -48,7 +49,8 @@ class RunReport(Callback):
     1 % of the time, it writes the metrics (``metrics.csv``, unless a `CSVLogger` does). After training it writes the
     encoder of the chosen checkpoint (``model/``), the reason of the choice and whether labels were used
     (``selection.json``), and the training curves (``curves.png``). It prints the scores before and after training and,
-    after a test, the scores of the test sets, whose cosines it writes for `sentrep compare` (``scores.parquet``).
+    after a test, the scores of the test sets. After a test of the chosen checkpoint it writes the cosines of the test
+    pairs for `sentrep compare` (``scores.parquet``).
 
     The chosen checkpoint is the best of the run's `ModelCheckpoint` (the last one if it monitors nothing).
     """
@@ -191,11 +193,15 @@ class RunReport(Callback):
 
 
 def _tested_run(trainer: Trainer, folder: str | None) -> Path | None:
-    """The folder of the run that was tested: that of its checkpoint, or of its loggers; None where nothing was kept."""
-    if trainer.ckpt_path is not None:
-        above = Path(trainer.ckpt_path).parent.parent
-        return above if (above / RECORD).exists() else None
-    return Path(folder) if trainer.loggers and folder else None
+    """Return the folder of the run whose chosen checkpoint, or whose untrained model, was tested; None for another."""
+    if trainer.ckpt_path is None:
+        return Path(folder) if trainer.loggers and folder else None
+    checkpoint = Path(trainer.ckpt_path)
+    run = checkpoint.parent.parent
+    if not (run / RECORD).exists() or not (run / FILE).exists():
+        return None
+    chosen = json.loads((run / FILE).read_text(encoding="utf-8"))["checkpoint"]
+    return run if chosen and Path(chosen).name == checkpoint.name else None  # the folder may have been moved
 
 
 def _data(trainer: Trainer) -> Any:

@@ -1,4 +1,4 @@
-"""``sentrep compare``: which runs it takes, and what it refuses."""
+"""``sentrep compare``: the runs that it takes and those that it refuses."""
 
 from __future__ import annotations
 

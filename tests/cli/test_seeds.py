@@ -1,4 +1,4 @@
-"""``sentrep fit --seeds``: planning, what is kept and what is refused, failures, a paper's table."""
+"""``sentrep fit --seeds``: plans, kept and refused runs, failures, the table of a paper."""
 
 from __future__ import annotations
 
@@ -155,6 +155,14 @@ def other_tokenizer() -> None:
     file.write_text(file.read_text() + " ")
 
 
+def other_dev_set() -> None:
+    Path("val.csv").write_text(Path("val.csv").read_text() + "one more,a pair,3\n")
+
+
+def other_class_in_a_list() -> None:
+    Path("in_other_class_in_a_list.py").write_text(GATE.replace("2 *", "3 *"))
+
+
 def other_recipe() -> None:
     Path("run.yaml").write_text(Path("run.yaml").read_text().replace('"max_steps": 4', '"max_steps": 3'))
 
@@ -162,7 +170,21 @@ def other_recipe() -> None:
 SOURCE = "from sentrep.objectives import Alignment\n\n\nclass Mine(Alignment):\n    pass\n"
 
 
-@pytest.mark.parametrize("change", [other_text, other_backbone, other_class, other_tokenizer, other_recipe])
+GATE = """
+from sentrep.encoder import SentenceModule
+
+
+class Gate(SentenceModule):
+    def forward(self, embedding, token_states, mask):
+        return 2 * embedding
+"""
+CHANGES = [
+    *(other_text, other_backbone, other_class, other_tokenizer, other_recipe),
+    *(other_dev_set, other_class_in_a_list),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_a_finished_run_is_not_taken_for_one_of_other_content(
     change: Callable[[], None], here: list[str], model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,7 +193,10 @@ def test_a_finished_run_is_not_taken_for_one_of_other_content(
     mine = f"of_{change.__name__}"  # this process imports a name once
     Path(f"{mine}.py").write_text(SOURCE)
     objective = ["--model.objectives.mine", f"{mine}.Mine", "--model.encoder.tokenizer", "null"]
-    words = [*FIT, *objective, "--model.encoder.backbone", "backbone", "--seeds", "1"]
+    shutil.copy("dev.csv", "val.csv")
+    Path(f"in_{change.__name__}.py").write_text(GATE)
+    lists = ["--data.val", "[val.csv]", "--model.encoder.modules", f"[in_{change.__name__}.Gate]"]
+    words = [*FIT, *objective, *lists, "--model.encoder.backbone", "backbone", "--seeds", "1"]
     assert main(words) == 0, capsys.readouterr().err
     change()
     here.clear()
@@ -200,16 +225,37 @@ def test_scores_of_other_pairs_are_made_again_without_training(change: str, here
     assert (after == pytest.approx(before)) == (change != "gold")
 
 
-def test_an_interrupted_run_goes_on_and_of_two_commands_one_works(
+def test_scores_are_those_of_the_chosen_checkpoint_after_the_last_training(here: list[str]) -> None:
+    assert main([*FIT, "--seeds", "1"]) == 0
+    folder = Path("runs/run/run/seed-19984")
+    scores, (chosen,) = folder / SCORES, folder.glob("checkpoints/step=*.ckpt")
+    first = pd.read_parquet(scores)
+    scores.unlink()
+    last = str(folder / "checkpoints/last.ckpt")
+    words = ["-c", "run.yaml", "--data.test", "[dev.csv]", "--ckpt_path"]
+    assert main(["test", *words, last]) == 0
+    assert not scores.exists()
+    assert main(["test", *words, str(chosen)]) == 0
+    pd.testing.assert_frame_equal(pd.read_parquet(scores), first)
+    logger = {"save_dir": "runs/run", "name": "run", "version": "seed-19984"}
+    place = [f"--trainer.logger.{key}={value}" for key, value in logger.items()]
+    assert main(["fit", *words, last, *place, "--trainer.max_steps", "6", "--allow-changes"]) == 0
+    assert not scores.exists()  # they were of the training before
+
+
+def test_of_two_commands_one_works_and_ctrl_c_ends_it(
     here: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [*FIT, "--seeds", "1"]
     with hold(Path("runs/run", LOCK), "x"):
         assert main(words) == 1
     assert re.search(r"at work on fit --seeds in runs/run \(process \d+ on ", " ".join(capsys.readouterr().err.split()))
-    monkeypatch.setattr(seeds, "_sentrep", interrupted := lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+
+    def interrupted(*_: Any) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(seeds, "_sentrep", interrupted)
     assert main(words) == 130
-    assert callable(interrupted)
 
 
 def test_jobs_run_side_by_side(here: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

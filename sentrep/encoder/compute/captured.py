@@ -23,8 +23,8 @@ Run = Callable[[Sequence[Tensor]], Tensor]
 class CapturedPass:
     """Runs of a backbone, each replayed from the graphs of its shapes.
 
-    The graphs of all shapes lie in the same memory, so that one pass at a time can wait for its backward pass: the
-    next one runs without graphs. New masks of dropout are drawn at each replay, from torch's generator.
+    The graphs of all shapes share their memory. Therefore, while one pass waits for its backward pass, the next pass
+    runs without graphs. Each replay draws new dropout masks from torch's generator.
 
     Args:
         backbone: the module whose parameters get a gradient.
@@ -66,10 +66,11 @@ class CapturedPass:
 
 
 class OwnWeights(nn.Module):
-    """A run over weights of its own, which share the memory of the backbone's.
+    """A run over its own weight tensors, which share the memory of the backbone's weights.
 
-    A loss that somebody keeps, or a hook on a weight, as DDP has, keeps the place where the gradient of this weight is
-    added up, on the stream of its time. A capture cannot wait for that stream.
+    Autograd adds up the gradient of a weight in a node that belongs to the CUDA stream of the pass that made it. A loss
+    that is kept, or a hook of DDP, keeps this node alive, and a capture cannot wait for its stream. New tensors get new
+    nodes.
     """
 
     def __init__(self, backbone: nn.Module, run: Run) -> None:
