@@ -54,13 +54,14 @@ def test_everything_for_a_gpu_runs_where_jsonargparse_is_missing(tmp_path: Path)
     parts = json.loads((tmp_path / "gpu.json").read_text())["parts"]
     assert list(parts) == ["Training, SimCSE", "Training, other objectives"]
     simcse = parts["Training, SimCSE"]
-    variants = ["sentence-transformers", "plain HF loop", "sentrep", "sentrep, compiled", "best loop by hand, compiled"]
+    graphs = "sentrep, CUDA graphs"
+    variants = ["sentence-transformers", "plain HF loop", "sentrep", graphs, "best loop by hand, compiled"]
     assert [row["variant"] for row in simcse["rows"]] == variants * 2
     assert all(row["more"]["MFU, %"] > 0 for row in simcse["rows"])
     assert list(simcse["peaks"]) == ["fp32", "bf16"]
     others = [item["variant"] for item in parts["Training, other objectives"]["measurements"]]
     assert len(set(others)) == len(others) > 20
-    assert "| tiny | simcse | bf16 | 8 | sentrep, compiled |" in text
+    assert "| tiny | simcse | bf16 | 8 | sentrep, CUDA graphs |" in text
     assert "| denoising, 16 layers |" in text
 
 
