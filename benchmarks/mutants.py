@@ -44,7 +44,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 STATE, RESULTS = ROOT / "build/mutants", ROOT / "benchmarks/results/mutants.json"
 MAP, RUN, KILLER = STATE / "map.jsonl", STATE / "run.jsonl", STATE / f"test-{os.getpid()}"
-PACKAGES = ("functional", "weighting", "distributed.py", "stability", "negatives", "views", "objectives")
+PACKAGES = ("functional", "weighting", "distributed.py", "random.py", "stability", "negatives", "views", "objectives")
 PACKAGES = (*PACKAGES, "evaluation/significance.py")
 TESTS = (
     "tests/functional tests/weighting tests/negatives tests/stability tests/views tests/objectives "

@@ -30,6 +30,7 @@ from sentrep.evaluation.scoring import Scoring
 from sentrep.functional.geometry import view_statistics
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, check_payload
 from sentrep.objectives import Objective, WeightedSum
+from sentrep.random import global_seed, step_draws
 from sentrep.stability import SkippedStep, StepReplay, calls_again, clip_gradients, refuse_gradient_scaler
 from sentrep.training.accumulation import complete_last_window
 from sentrep.training.arguments import check_module, check_options, check_strategy, check_trainer
@@ -97,7 +98,7 @@ class SentRepModule(Configurable, LightningModule):
         self.views = views if views is not None else EncodedViews()
         self.objectives = WeightedSum(objectives, weights)
         self.optimizer, self.scheduler, self.warmup_steps = optimizer, scheduler, warmup_steps
-        self.seed = seed if seed is not None else distributed.global_seed()
+        self.seed = seed if seed is not None else global_seed()
         spec = encoder.spec(self.seed)
         self.views.build(spec)  # first: copies of the encoder then know its prompts
         self.objectives.build(spec)
@@ -182,7 +183,7 @@ class SentRepModule(Configurable, LightningModule):
             batch_idx: number of the batch in its epoch, from 0; with ``epoch`` it seeds the random draws.
             epoch: number of the epoch, from 0.
         """
-        with distributed.step_draws(self.seed, epoch, batch_idx, batch.anchor.input_ids.device):
+        with step_draws(self.seed, epoch, batch_idx, batch.anchor.input_ids.device):
             views = self.views_of(batch)
             loss, losses = self.objectives(views, batch)
         return StepTerms(views, losses, self.objectives.weighted(losses), batch.rows, loss)

@@ -230,7 +230,7 @@ class EncoderSpec:
     vocabulary: str
     """Fingerprint of tokenizer and prompt: two encoders that share it read the same token ids."""
     seed: int
-    """Seed of everything that is drawn per step (`sentrep.distributed.step_generator`)."""
+    """Seed of everything that is drawn per step (`sentrep.random.step_generator`)."""
     backbone_parameters: Callable[[], Iterable[nn.Parameter]]
     """The trained parameters of the backbone, for a penalty on them. Call it in every step, as they may change."""
     word_starts: Callable[[], Tensor]
@@ -247,7 +247,7 @@ class EncoderSpec:
     """Teach the encoder another template for training (`TokenBatch.prompt`): gives the function that puts sentences
     from its own prompt into that one."""
     name: str = ""
-    """The objective's name in the run, which its draws may depend on (`sentrep.distributed.step_generator`)."""
+    """The objective's name in the run, which its draws may depend on (`sentrep.random.step_generator`)."""
     vector_dim: int = 0
     """Width of `EncoderOutput.embedding` (before the projection head)."""
     modules: tuple[nn.Module, ...] = ()

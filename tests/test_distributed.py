@@ -20,6 +20,7 @@ from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.encode import encode
 from sentrep.negatives import RefinedNoiseNegatives
 from sentrep.objectives import Contrastive
+from sentrep.random import derive_seed, global_seed, plugin_draws, step_draws, step_generator
 from support import (
     assert_equal_to_one_process,
     loss_and_gradients,
@@ -110,8 +111,8 @@ def test_validation_on_two_processes_gives_exactly_the_scores_of_one(pooling: st
 
 
 def _draws() -> tuple[Tensor, Tensor]:
-    shared = torch.randn(3, generator=distributed.step_generator(7, "noise", 5))
-    with distributed.step_draws(7, 0, 5, torch.device("cpu")):
+    shared = torch.randn(3, generator=step_generator(7, "noise", 5))
+    with step_draws(7, 0, 5, torch.device("cpu")):
         return shared, torch.rand(3)
 
 
@@ -125,27 +126,27 @@ def test_outside_a_step_a_plug_in_draws_on_from_where_torch_is() -> None:
     torch.manual_seed(0)
     expected = torch.randn(4)
     torch.manual_seed(0)
-    with distributed.plugin_draws("simcse", device="cpu"):
+    with plugin_draws("simcse", device="cpu"):
         found = torch.randn(2)
     assert torch.equal(torch.cat([found, torch.randn(2)]), expected)
 
 
 def test_the_seed_of_a_run_is_a_whole_number_of_63_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
-    assert distributed.global_seed() == 0
+    assert global_seed() == 0
     for seed in (7, 2**63 - 1):
         monkeypatch.setenv("PL_GLOBAL_SEED", str(seed))
-        assert distributed.global_seed() == seed
+        assert global_seed() == seed
     for word in ("-1", "1.5", "x", str(2**63)):
         monkeypatch.setenv("PL_GLOBAL_SEED", word)
         with pytest.raises(InputError, match="PL_GLOBAL_SEED"):
-            distributed.global_seed()
-    assert 2**62 <= max(map(distributed.derive_seed, range(64))) < 2**63
+            global_seed()
+    assert 2**62 <= max(map(derive_seed, range(64))) < 2**63
 
 
 def test_streams_and_steps_differ() -> None:
     draws = {
-        tuple(torch.randn(2, generator=distributed.step_generator(seed, stream, step)).tolist())
+        tuple(torch.randn(2, generator=step_generator(seed, stream, step)).tolist())
         for seed in (1, 2)
         for stream in ("a", "b")
         for step in (0, 1)

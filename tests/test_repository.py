@@ -29,7 +29,7 @@ PACKAGE = ROOT / "sentrep"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 IMPORT_ORDER = [
-    "version", "lazy", "errors", "extras", "io", "checks", "types", "config", "distributed", "functional",
+    "version", "lazy", "errors", "extras", "io", "checks", "types", "config", "distributed", "random", "functional",
     "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives", "stability",
     "checkpoint", "evaluation", "training", "module", "testing", "cli",
 ]  # fmt: skip

@@ -30,7 +30,6 @@ from sentrep.cli.words import sort_words
 from sentrep.config import walk
 from sentrep.data import SentRepDataModule
 from sentrep.data.sets.sts import load_sts
-from sentrep.distributed import derive_seed
 from sentrep.errors import InputError
 from sentrep.evaluation.run_scores import RECORD, SCORES, FinishedRun, pairs_frame
 from sentrep.evaluation.selection import FILE
@@ -38,6 +37,7 @@ from sentrep.io.bars import progress_bar
 from sentrep.io.files import hold
 from sentrep.io.paths import expanded
 from sentrep.io.text import printable
+from sentrep.random import derive_seed
 
 THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
 """The thesis's seeds (section 5.2); further ones are derived."""

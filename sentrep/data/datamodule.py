@@ -23,6 +23,7 @@ from sentrep.data.sets.sts import PairsFile, load_all_sts
 from sentrep.data.text import Text, TrainingText, load, open_text
 from sentrep.data.tokens import RowTokenizer, TokenizedText, tokenize_text
 from sentrep.errors import InputError
+from sentrep.random import global_seed
 
 logger = logging.getLogger("sentrep")
 
@@ -159,7 +160,7 @@ class SentRepDataModule(LightningDataModule):
             raise RuntimeError('call setup("fit") first')
         trainer, pad_token_id = self.trainer, self._encoder().tokenize.pad_token_id
         run: dict[str, Any] = {**self._place(), "reshuffle": not getattr(trainer, "overfit_batches", 0)}
-        run["seed"] = distributed.global_seed() if self.seed is None else self.seed
+        run["seed"] = global_seed() if self.seed is None else self.seed
         if isinstance(self._rows, RowTokenizer):
             rows, buffer = self._text.rows, self.shuffle_buffer
             self._order = StreamedBatches(rows, self.batch_size, buffer=buffer, gather=self._gather, **run)

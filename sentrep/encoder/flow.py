@@ -8,10 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sentrep import checks, distributed
+from sentrep import checks
 from sentrep.encoder.modules import SentenceModule
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32, linear
+from sentrep.random import own_draws
 
 
 class Flow(SentenceModule):
@@ -54,7 +55,7 @@ class Flow(SentenceModule):
         if width < 2:
             raise InputError("Flow: a vector of one dimension has no halves to couple")
         self.out_features = width
-        with distributed.own_draws(self.seed, "flow"):
+        with own_draws(self.seed, "flow"):
             self.layers = nn.ModuleList(_Step(width, self.hidden or width) for _ in range(self.steps))
 
     def forward(self, embedding: Tensor, token_states: Tensor, mask: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from sentrep import checks
 from sentrep.config import Configurable
-from sentrep.distributed import step_generator
 from sentrep.functional.similarity import at_least_float32
+from sentrep.random import step_generator
 from sentrep.types import EncoderSpec
 
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from sentrep import checks
-from sentrep.distributed import derive_seed, step_generator
 from sentrep.functional.similarity import at_least_float32
 from sentrep.negatives.base import NegativeSampler, check_ratio, count, finite_rows
+from sentrep.random import derive_seed, step_generator
 from sentrep.types import EncoderSpec
 
 _DEAD = 0.01  # share of its even part of the mass below which a component is moved elsewhere

@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.func import functional_call
 
 from sentrep import checks
-from sentrep.distributed import step_generator
 from sentrep.errors import InputError
 from sentrep.negatives.autoencoders import Autoencoder, ReleasedVAE, StandardisedVAE
 from sentrep.negatives.base import NegativeSampler, check_ratio, count, finite_rows
+from sentrep.random import step_generator
 from sentrep.types import EncoderSpec
 
 _AUTOENCODERS: dict[str, type[StandardisedVAE | ReleasedVAE]] = {

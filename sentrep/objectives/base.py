@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from sentrep import checks
 from sentrep.config import Configurable, check_initialised
-from sentrep.distributed import plugin_draws
 from sentrep.errors import InputError
 from sentrep.negatives import NegativeSampler
+from sentrep.random import plugin_draws
 from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
 
 T = TypeVar("T")

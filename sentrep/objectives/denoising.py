@@ -13,6 +13,7 @@ from sentrep.encoder.compute.cpu import drop
 from sentrep.errors import InputError
 from sentrep.functional.sum_in_chunks import chunked_cross_entropy, rows_at_once, sum_in_chunks
 from sentrep.objectives.base import Objective
+from sentrep.random import own_draws
 from sentrep.types import EncoderOutput, EncoderSpec, TextBatch, TokenBatch, Views
 
 _SHORTENED = "tokens_deleted"
@@ -105,7 +106,7 @@ class Denoising(Objective):
         self.pad_token_id = spec.pad_token_id
         self.chunk = rows_at_once(spec.vocab_size)
         self.rows = spec.rows_at_once
-        with distributed.own_draws(spec.seed, spec.name, "denoising"):
+        with own_draws(spec.seed, spec.name, "denoising"):
             self.decoder = DenoisingDecoder(
                 width,
                 spec.vector_dim if self.token_deletion else spec.embedding_dim,

@@ -7,9 +7,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from sentrep import checks, distributed
+from sentrep import checks
 from sentrep.objectives.base import Objective, between, draw_weights
 from sentrep.objectives.masked_language_modeling import KEY, MaskedLanguageModeling
+from sentrep.random import own_draws
 from sentrep.types import EncoderOutput, EncoderSpec, TextBatch, TokenBatch, Views
 
 
@@ -78,7 +79,7 @@ class InformationReconstruction(Objective):
         checks.divides(self, width, "the encoder's width", heads=settings["heads"])
         self.reads_layers = (spec.layers // 2 if settings["layer"] is None else settings["layer"],)
         self.masking.build(spec)
-        with distributed.own_draws(spec.seed, spec.name, "information_reconstruction"):
+        with own_draws(spec.seed, spec.name, "information_reconstruction"):
             self.enter = between(spec.vector_dim, width)
             layers = [
                 nn.TransformerEncoderLayer(

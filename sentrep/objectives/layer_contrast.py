@@ -12,6 +12,7 @@ from sentrep import checks, distributed
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32, unit
 from sentrep.objectives.base import Objective, between, draw_weights
+from sentrep.random import own_draws
 from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
 
 
@@ -67,7 +68,7 @@ class LayerContrast(Objective):
         self.layers = tuple(range(spec.layers + 1))
         self.backbone_parameters = spec.backbone_parameters
         self.rows = spec.rows_at_once
-        with distributed.own_draws(spec.seed, spec.name, "layer_contrast"):
+        with own_draws(spec.seed, spec.name, "layer_contrast"):
             self.enter = between(spec.vector_dim, spec.hidden_size)
             first, second = nn.Linear(spec.hidden_size, self.projection), nn.Linear(self.projection, self.projection)
             self.project = nn.Sequential(first, nn.GELU(), second, nn.GELU())

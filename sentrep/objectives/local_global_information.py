@@ -11,6 +11,7 @@ from sentrep.encoder import ConvolutionalPooling
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32, linear
 from sentrep.objectives.base import Objective
+from sentrep.random import own_draws
 from sentrep.types import EncoderSpec, TextBatch, Views
 
 
@@ -40,7 +41,7 @@ class LocalGlobalInformation(Objective):
         """Create W, and find the convolutions, which stay the encoder's."""
         self._pooling = tuple(module for module in spec.modules if isinstance(module, ConvolutionalPooling))
         width = self._pooling[0].out_features if self._pooling else spec.hidden_size
-        with distributed.own_draws(spec.seed, spec.name, "local_global_information"):
+        with own_draws(spec.seed, spec.name, "local_global_information"):
             self.score = nn.Linear(width, spec.embedding_dim, bias=False)
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:

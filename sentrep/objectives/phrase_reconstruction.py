@@ -13,6 +13,7 @@ from sentrep.errors import InputError
 from sentrep.functional.phrases import find_phrases
 from sentrep.functional.similarity import at_least_float32
 from sentrep.objectives.base import Objective, between, draw_weights
+from sentrep.random import own_draws
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 _MASKED = "phrase_masked"
@@ -85,7 +86,7 @@ class PhraseReconstruction(Objective):
         checks.divides(self, width, "the encoder's width", heads=settings["heads"])
         self._mask_token_id, self._frame, self._vocab_size = spec.mask_token(self), spec.frame, spec.vocab_size
         self.lm_head = spec.lm_head()
-        with distributed.own_draws(spec.seed, spec.name, "phrase_reconstruction"):
+        with own_draws(spec.seed, spec.name, "phrase_reconstruction"):
             self.masked = nn.Linear(spec.vector_dim, spec.embedding_dim)
             self.memory = between(spec.embedding_dim, width)
             self.start = nn.Parameter(0.02 * torch.randn(width))

@@ -15,6 +15,7 @@ from sentrep.encoder import FrozenEncoder, frozen
 from sentrep.functional.masking import choose_tokens
 from sentrep.functional.similarity import at_least_float32
 from sentrep.objectives.base import Objective, between
+from sentrep.random import own_draws
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 
@@ -73,7 +74,7 @@ class ReplacedTokenDetection(Objective):
         discriminator: Any = spec.copy_encoder(trainable=True)
         self.discriminator = discriminator
         width = discriminator.encoder.backbone.get_input_embeddings().weight.shape[1]
-        with distributed.own_draws(spec.seed, spec.name, "replaced_tokens"):
+        with own_draws(spec.seed, spec.name, "replaced_tokens"):
             self.enter = between(spec.embedding_dim, width)
             self.detect = nn.Linear(spec.hidden_size, 1)
         if self.generator is not None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from sentrep import checks
-from sentrep.distributed import rehearsed_draws
+from sentrep.random import rehearsed_draws
 from sentrep.views.perturbation import ContrastiveLoss, Perturbation
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from sentrep import checks
-from sentrep.distributed import plugin_draws
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
+from sentrep.random import plugin_draws
 from sentrep.types import Need, TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
 from sentrep.views.perturbation import Perturbation, check_place, contrastive_loss

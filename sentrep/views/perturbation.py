@@ -24,7 +24,7 @@ class Perturbation(Configurable, nn.Module, ABC):
     """A small change to embeddings that makes a positive of a sentence.
 
     Random kinds draw from torch's default generator; the view maker gives each its own stream for every batch and rank
-    (`sentrep.distributed.plugin_draws`). They do not change the encoder's dropout, and repeat after a
+    (`sentrep.random.plugin_draws`). They do not change the encoder's dropout, and repeat after a
     resume and in a second closure call.
 
     Args:

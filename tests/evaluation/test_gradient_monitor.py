@@ -13,9 +13,10 @@ import torch
 from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor
 
-from sentrep import InputError, Objective, ProjectionHead, SentRepModule, TextBatch, Views, distributed
+from sentrep import InputError, Objective, ProjectionHead, SentRepModule, TextBatch, Views
 from sentrep.evaluation import GradientMonitor
 from sentrep.objectives import Contrastive, Denoising, MaskedLanguageModeling, Uniformity
+from sentrep.random import step_draws
 from sentrep.stability import SAM, AdversarialWeightPerturbation
 from support import loader, own_share, quiet_trainer, run_processes, text_batch, tiny_encoder, toy_sentences
 
@@ -75,7 +76,7 @@ def expected(model: SentRepModule, micro_batches: list[int]) -> dict[str, Tensor
         model.zero_grad()
         for index in micro_batches:
             batch = data[index]
-            with distributed.step_draws(3, 0, index, torch.device("cpu")):
+            with step_draws(3, 0, index, torch.device("cpu")):
                 _, losses = model.objectives(model.views_of(batch), batch)
             (model.objectives.weights[name] * losses[name] / len(micro_batches)).backward()
         flat = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.encoder.parameters()]

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from references.noise import refine_noise_autograd
 from references.samplers import batch_gaussian, covariance, moments
-from sentrep.distributed import step_generator
 from sentrep.functional import info_nce
 from sentrep.objectives import Contrastive
+from sentrep.random import step_generator
 from sentrep.types import Views
 from sentrep.weighting import SelfWeighting
 

@@ -8,8 +8,8 @@ from samplers import WIDTH, built, embeddings
 from sklearn.mixture import GaussianMixture
 
 from references.samplers import StepwiseEM
-from sentrep.distributed import derive_seed, step_generator
 from sentrep.negatives import GaussianMixtureNegatives, gaussian_mixture
+from sentrep.random import derive_seed, step_generator
 
 
 def _mixture(**overrides: object) -> GaussianMixtureNegatives:

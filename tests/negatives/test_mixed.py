@@ -10,9 +10,9 @@ from samplers import WIDTH, built, embeddings, spec
 
 from references.info_nce import info_nce_loop
 from references.samplers import mixed_negatives
-from sentrep.distributed import step_generator
 from sentrep.negatives import MixedNegatives
 from sentrep.objectives import Contrastive
+from sentrep.random import step_generator
 from sentrep.types import Views
 
 NOTHING: Any = None

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from references.samplers import Adam, released_vae_decode, released_vae_loss, vae_bound, vae_decode
 from sentrep import InputError
-from sentrep.distributed import step_generator
 from sentrep.negatives import VAENegatives
 from sentrep.negatives.autoencoders import ReleasedVAE
+from sentrep.random import step_generator
 
 
 def _vae(**overrides: int | float) -> VAENegatives:

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW
 
-from sentrep import InputError, NegativeSampler, SentenceEncoder, SentRepModule, TextBatch, distributed
+from sentrep import InputError, NegativeSampler, SentenceEncoder, SentRepModule, TextBatch
 from sentrep.config import to_config
 from sentrep.objectives import Contrastive
+from sentrep.random import step_draws
 from sentrep.stability import SAM, AdversarialWeightPerturbation
 from sentrep.stability.replay import calls_again
 from sentrep.training.parameter_groups import parameter_groups
@@ -68,7 +69,7 @@ def sam_by_hand(model: SentRepModule, accumulate: int, clip: float | None) -> li
             model.zero_grad()
             micro_batches = range(start, min(start + accumulate, len(data)))
             for index in micro_batches:
-                with distributed.step_draws(3, 0, index, torch.device("cpu")):
+                with step_draws(3, 0, index, torch.device("cpu")):
                     loss, _ = model.objectives(model.views_of(data[index]), data[index])
                 (loss / len(micro_batches)).backward()
             if clip is not None:

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from sentrep.distributed import forked_draws
 from sentrep.encoder.compute.rows import PackedRows
+from sentrep.random import forked_draws
 
 FAMILIES = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
 """Families with ``embeddings`` and ``encoder.layer``, whose layers have ``attention.self``."""

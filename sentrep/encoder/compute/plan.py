@@ -45,7 +45,7 @@ class Compute:
             ``reduce-overhead`` adds CUDA graphs (`sentrep.encoder.compute.captured`); ``auto`` compiles on CUDA in runs
             of more than 1,000 steps. The first batch is compared with uncompiled layers. Compiled recipes of one seed
             need not share their dropout, and a step that you compile as one graph seeds nothing within
-            (`sentrep.distributed.plugin_draws`): `sentrep fit --seeds` refuses both modes.
+            (`sentrep.random.plugin_draws`): `sentrep fit --seeds` refuses both modes.
 
     Raises:
         InputError: for a value out of range.

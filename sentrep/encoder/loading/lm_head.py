@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from sentrep.distributed import own_draws
 from sentrep.encoder.loading.model_files import one_sentence
 from sentrep.encoder.loading.sources import Source
 from sentrep.errors import InputError, first_line
 from sentrep.io.strangers import quiet_transformers
+from sentrep.random import own_draws
 
 
 class LanguageModelHead(nn.Module):
