@@ -33,6 +33,7 @@ DOCS = ROOT / "docs"
 API = [
     "sentrep", "objectives", "views", "negatives", "weighting", "encoder", "decoders", "stability", "functional",
     "data", "data.toy", "training", "evaluation", "evaluation.plots", "testing",
+    "integrations.sentence_transformers",
 ]  # fmt: skip
 """Packages, each with its page in docs/api, in the order in which a name of several finds its place."""
 COMMANDS = DOCS / "commands.md"

@@ -58,7 +58,8 @@ def run_example(script: str) -> None:
         ("moco", "max_steps=20", []),
         ("own_negatives", "toy-dev:", []),
         ("reproduce_table", "between-neighbours", []),
-        ("serve", "the same vectors", ["sentence_transformers"]),
+        ("sentence_transformers_trainer", "train_runtime", ["accelerate"]),
+        ("serve", "the same vectors", []),
         ("sweep", "best of 4 trials", ["optuna"]),
     ],
 )

@@ -31,7 +31,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 IMPORT_ORDER = [
     "version", "lazy", "errors", "extras", "io", "checks", "types", "config", "distributed", "random", "functional",
     "data", "encoder", "views", "negatives", "weighting", "decoders", "objectives", "stability",
-    "checkpoint", "evaluation", "training", "module", "testing", "cli",
+    "checkpoint", "evaluation", "training", "module", "integrations", "testing", "cli",
 ]  # fmt: skip
 """A file may import from its own entry and from those before it."""
 

@@ -170,7 +170,7 @@ def read_folder(folder: Path, config: PretrainedConfig) -> tuple[Settings | None
         stored = asdict(own)
     else:
         (_, transformer), (_, pooling) = modules[:2]
-        stored, weights = {"pooling": _read_pooling(pooling / "config.json"), "modules": []}, {}
+        stored, weights = {"pooling": read_pooling(pooling / "config.json"), "modules": []}, {}
         stored["max_seq_length"] = _read_length(transformer)
         stored["include_prompt"] = read_json(pooling / "config.json").get("include_prompt", True)
     added = [_read_dense(path) if kind == "Dense" else (Normalize(), {}) for kind, path in behind]
@@ -238,7 +238,7 @@ def _read_length(transformer: Path) -> int | None:
     return None if isinstance(length, (int, float)) and length > LONGEST else length
 
 
-def _read_pooling(file: Path) -> str:
+def read_pooling(file: Path) -> str:
     config = read_json(file)
     if "pooling_mode" in config:  # the newer layout names the mode, alone or in a list
         modes = config["pooling_mode"]

@@ -1,0 +1,1 @@
+"""Our objectives in the training loops of other libraries."""
