@@ -23,7 +23,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from formulas import latex
-from reproduction import PAPERS, ROOT, between, order_of, status, tables_of
+from reproduction import PAPERS, ROOT, between, name_of, order_of, status, tables_of
 from tables import table
 
 from sentrep.cli.recipes import read_about
@@ -38,8 +38,6 @@ API = [
 """Packages, each with its page in docs/api, in the order in which a name of several finds its place."""
 COMMANDS = DOCS / "commands.md"
 HELP = "<!-- generated: python benchmarks/pages.py --write -->"
-FEW = 4
-"""Rows of one table that a method's page lists one by one."""
 
 
 def main() -> None:
@@ -234,36 +232,21 @@ def recipes(names: list[str]) -> str:
 
 
 def rows(patterns: list[str]) -> str:
-    """Rows of the papers' tables by ``paper/table/row``; of a table with many, one by one those trained small."""
+    """A line for each paper with rows by ``paper/table/row``: its tables, what they print, what became of the rows."""
     lines = []
-    for path, place, content in paper_tables():
-        found = {name: row for name, row in content.items() if matches(f"{path}/{name}", patterns)}
-        alone = [name for name, (_, told) in found.items() if len(found) <= FEW or "trained small" in told]
-        lines += [[place, name, printed([found[name][0]]), found[name][1]] for name in alone]
-        rest = [found[name] for name in found if name not in alone]
-        if rest:
-            kinds = Counter(told.split(":")[0] for _, told in rest)
-            summary = "; ".join(f"{count} × {kind}" for kind, count in kinds.most_common())
-            lines.append([place, f"{len(rest)} rows", printed([row for row, _ in rest]), summary])
-    return table(["table", "row", "published", "here"], lines, left=4)
-
-
-@functools.cache
-def paper_tables() -> list[tuple[str, str, dict[str, tuple[Row, str]]]]:
-    """Of every table of a paper: its path, its place, and each row with what became of it."""
-    found = []
-    for paper, title in PAPERS.items():
-        anchor = re.sub(r"[^\w]+", "-", title.lower()).strip("-")
-        for file, item, content in sorted(tables_of(paper), key=lambda entry: order_of(entry[1])):
-            told = {name: (row, status(name, row, file)) for name, row in content.rows.items()}
-            place = f"[{title.split(' (')[0]}, {item}](../reproduction.md#{anchor})"
-            found.append((f"{paper}/{file.stem}", place, told))
-    return found
-
-
-def matches(path: str, patterns: list[str]) -> bool:
-    """Whether one of the patterns is for this row."""
-    return any(fnmatch(path, pattern) for pattern in patterns)
+    for paper in PAPERS:
+        found = [
+            (item, row, status(name, row, file))
+            for file, item, content in sorted(tables_of(paper), key=lambda entry: order_of(entry[1]))
+            for name, row in content.rows.items()
+            if any(fnmatch(f"{paper}/{file.stem}/{name}", pattern) for pattern in patterns)
+        ]
+        if found:
+            kinds = Counter(told.split(":")[0] for _, _, told in found)
+            told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+            items = ", ".join(dict.fromkeys(item for item, _, _ in found))
+            lines.append([f"[{name_of(paper)}](../reproduction.md)", items, printed([row for _, row, _ in found]), told])
+    return table(["paper", "in", "published", "rows here"], lines, left=4)
 
 
 def printed(found: Sequence[Row]) -> str:

@@ -1,7 +1,7 @@
 """Every row of every table of the four papers: its file, what the paper printed, and what became of it here.
 
-    python benchmarks/reproduction.py            # print the tables of docs/reproduction.md
-    python benchmarks/reproduction.py --write    # write them into it; a test compares
+    python benchmarks/reproduction.py            # print docs/reproduction.md
+    python benchmarks/reproduction.py --write    # write its table; a test compares
 
 Rows come from ``configs/<paper>/tables/*.yaml``. A row that is a claim of docs/results.md has the difference that was
 measured there (``benchmarks/results/claims``).
@@ -19,7 +19,6 @@ from typing import Any
 
 from tables import table
 
-from sentrep.cli.recipe import read_file
 from sentrep.cli.tables import Row, Table, read_table
 from sentrep.io.text import markdown_text
 
@@ -36,7 +35,7 @@ PAPERS = {
     "denosent": "DenoSent (Wang et al., AAAI 2024)",
 }
 
-SUITE = "`sentrep evaluate MODEL --mteb TASK` ([tasks](evaluation.md#mteb))"
+SUITE = "`sentrep evaluate MODEL --mteb TASK`"
 COSINES = "`train/positive_cosine` and `train/negative_cosine` in `metrics.csv`"
 ORDER = "`sentrep fit --table thesis/tables/order --row simcse` with other values of `data.seed` alone"
 UNIFORMITY = "`val/stsb-dev/uniformity` in the `metrics.csv` of each run"
@@ -50,10 +49,7 @@ SEEDS = {
     "sd": ("0.02 / 0.07 / 1.47", "0.03 / 0.16 / 0.29"),
 }
 """Of the thesis's table 6: alignment / uniformity / STS-B test of SimCSE, and with Gaussian noise sampling."""
-ALIGNMENT = (
-    "not trained here; the rows above under that seed log `alignment_all` and `uniformity_first` of `val/stsb-dev`, "
-    "the set of the thesis's code"
-)
+ALIGNMENT = "`alignment_all` and `uniformity_first` of `val/stsb-dev` in the rows above"
 MEASUREMENTS = {
     "dclr": [
         ("figure 1", "cosines of a sentence and its negatives", "curve", "SimCSE with `examples/figures/cosines.py`"),
@@ -75,7 +71,7 @@ MEASUREMENTS = {
         *(("table 6", f"{seed}: SimCSE", printed, ALIGNMENT) for seed, (printed, _) in SEEDS.items()),
         *(("table 6", f"{seed}: Gaussian sampling", printed, ALIGNMENT) for seed, (_, printed) in SEEDS.items()),
         ("figure 9", "cosines of positives and negatives", "curves", COSINES),
-        ("text of section 7.2", "order of the text apart from dropout", "no number", ORDER),
+        ("text of section 7.2", "order of the text apart from dropout", "none", ORDER),
     ],
     "denosent": [
         ("figure 3", "AskUbuntu, MAP / MRR", "52.81 / 65.92", SUITE),
@@ -110,8 +106,7 @@ CLAIMS: dict[str, tuple[str, str | None]] = {
     "cls-pooling": ("DenoSent, table 3", "denosent/ablation/cls-pooling"),
 }
 """By row of ``configs/claims/tables``: where the gain is printed, and the row that trains it at the paper's size."""
-READINGS = {"paper": "paper", "released": "released code"}
-COLUMNS = ["of the paper", "row", "printed", "trained by", "reading", "here"]
+COLUMNS = ["of", "table and row", "printed", "here"]
 
 
 def main() -> None:
@@ -120,8 +115,9 @@ def main() -> None:
 
 
 def with_tables(page: str) -> str:
-    """The page with the tables as the files are now."""
-    return between(page, START, map(section, PAPERS))
+    """The page with the table as the files are now."""
+    lines = [line for paper in PAPERS for line in lines_of(paper)]
+    return between(page, START, ["\n", table(COLUMNS, lines, left=len(COLUMNS))])
 
 
 def run(file: Path, made: Callable[[str], str]) -> None:
@@ -141,19 +137,22 @@ def between(page: str, start: str, sections: Iterable[str]) -> str:
     return f"{before}{start}\n{''.join(sections)}\n{END}{rest.split(END, 1)[1]}"
 
 
-def section(paper: str) -> str:
-    """A paper's rows."""
-    lines: list[list[str]] = []
+def lines_of(paper: str) -> list[list[str]]:
+    """A paper's rows, and its other measurements, in the order of the paper."""
+    name = name_of(paper)
+    lines: list[tuple[str, list[str]]] = []
     for file, item, rows in tables_of(paper):
-        bases = bases_of(file)
-        for name, row in rows.rows.items():
+        for label, row in rows.rows.items():
             printed = "point" if row.published is None and item.startswith("figure") else number(row)
-            recipe, reading = f"`{recipe_name(file)}` on `{bases.get(name)}`", READINGS[row.reading]
-            trained = ["", ""] if row.absent is not None else [recipe, reading]
-            lines.append([item, name, printed, *trained, status(name, row, file)])
-    lines += [[item, what, printed, "", "", how] for item, what, printed, how in MEASUREMENTS[paper]]
-    lines.sort(key=lambda line: order_of(line[0]))
-    return f"\n## {PAPERS[paper]}\n\n{table(COLUMNS, lines, left=len(COLUMNS))}"
+            place = f"`{recipe_name(file)} {label}`"
+            lines.append((item, [f"{name}, {item}", place, printed, status(label, row, file)]))
+    lines += [(item, [f"{name}, {item}", what, printed, how]) for item, what, printed, how in MEASUREMENTS[paper]]
+    return [line for _, line in sorted(lines, key=lambda entry: order_of(entry[0]))]
+
+
+def name_of(paper: str) -> str:
+    """A paper's name, without its authors."""
+    return PAPERS[paper].split(" (")[0]
 
 
 def tables_of(paper: str) -> Iterator[tuple[Path, str, Table]]:
@@ -173,19 +172,12 @@ def table_of(file: Path) -> Table:
 
 def number(row: Row) -> str:
     """The stored number of a row."""
-    return mean_of(*row.published) if row.published else "no number"
+    return mean_of(*row.published) if row.published else "none"
 
 
 def mean_of(mean: float, deviation: float | None) -> str:
     """A mean with its standard deviation, where that is known."""
     return f"{mean:.2f}" if deviation is None else f"{mean:.2f} ± {deviation:.2f}"
-
-
-def bases_of(file: Path) -> dict[str, str]:
-    """The recipes that the rows of a table are built on; none for a row that is absent in a table without a base."""
-    content = read_file(str(file))[1]
-    bases = {name: (row or {}).get("base", content.get("base")) for name, row in content["rows"].items()}
-    return {name: recipe_name((file.parent / base).resolve()) for name, base in bases.items() if base is not None}
 
 
 def recipe_name(file: Path) -> str:
@@ -222,11 +214,10 @@ def status(name: str, row: Row, file: Path) -> str:
     if row.absent is not None:
         return f"absent: {markdown_text(row.absent)}"
     if row.untrained:
-        return "nothing to train"
+        return "untrained"
     if (claim := measured().get(f"{file.parts[-3]}/{file.stem}/{name}")) is not None:
-        return f"trained small: {interval(claim)}"
-    small = "overrides/minilm.yaml" in file.read_text(encoding="utf-8")
-    return "builds, runs small" if small else "builds, needs a GPU"
+        return f"trained: {interval(claim)}"
+    return "small" if "overrides/minilm.yaml" in file.read_text(encoding="utf-8") else "GPU"
 
 
 if __name__ == "__main__":

@@ -67,8 +67,8 @@ def attention(
 
 def _products(dropout: float, query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
     scores = query @ key.transpose(-1, -2) + bias
-    probabilities = drop(scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)), dropout)
-    return (probabilities.to(value.dtype) @ value).transpose(1, 2)
+    probabilities = scores.softmax(-1, dtype=value.dtype)  # computed in float32; 16 bits halve what backward holds
+    return (drop(probabilities, dropout) @ value).transpose(1, 2)
 
 
 def keep(x: Tensor, p: float) -> tuple[Tensor, float]:

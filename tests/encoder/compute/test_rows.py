@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
@@ -32,6 +32,7 @@ def tokens_of(lengths: np.ndarray, seed: int = 0, pad_token_id: int = 0) -> Toke
 
 
 @given(st.lists(st.integers(1, 64), min_size=1, max_size=80))
+@example([33] * 5)
 def test_no_two_sentences_share_a_place_and_none_is_cut(lengths: list[int]) -> None:
     starts, rows = best_fit(lengths, 64)
     taken = np.zeros(rows * 64, int)
@@ -39,8 +40,9 @@ def test_no_two_sentences_share_a_place_and_none_is_cut(lengths: list[int]) -> N
         taken[start : start + length] += 1
         assert start // 64 == (start + length - 1) // 64
     assert taken.max() == 1
-    assert (taken.reshape(rows, 64).sum(1) > 0).all()
-    assert rows <= 1.25 * np.ceil(sum(lengths) / 64) + 1  # best fit decreasing needs at most 11/9 of the best, and 4
+    loads = np.sort(taken.reshape(rows, 64).sum(1))
+    assert loads[0] > 0
+    assert loads[:2].sum() > 64 or rows == 1  # a row is begun for a sentence that no earlier row has room for
 
 
 def test_the_lengths_of_real_sentences_fill_the_rows() -> None:
