@@ -10,6 +10,7 @@ import lightning
 from torch import Tensor
 
 import sentrep
+from sentrep.encoder import EncoderServices
 from sentrep.objectives import Contrastive
 from sentrep.types import EncoderSpec, TextBatch, Views
 
@@ -20,8 +21,8 @@ class OnFirstDimensions(sentrep.Objective):
         self.objective, self.dims = objective, dims
         self.reads_tokens = objective.reads_tokens  # what the pass must keep is what the held objective reads
 
-    def build(self, spec: EncoderSpec) -> None:
-        self.objective.build(spec)
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
+        self.objective.build(spec, services)
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         cut = [replace(views, anchor=views.anchor[:, :d], positive=views.positive[:, :d]) for d in self.dims]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 import sentrep
 from sentrep.distributed import gather, own_rows
+from sentrep.encoder import EncoderServices
 from sentrep.functional import info_nce
 from sentrep.types import EncoderSpec, TextBatch, Views
 
@@ -20,8 +21,8 @@ class MomentumContrast(sentrep.Objective):
         super().__init__()
         self.size, self.momentum, self.temperature = size, momentum, temperature
 
-    def build(self, spec: EncoderSpec) -> None:
-        self.copy = spec.copy_encoder(momentum=self.momentum)  # moves once per optimiser step, and is saved
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
+        self.copy = services.copy(momentum=self.momentum)  # moves once per optimiser step, and is saved
         start = torch.randn(self.size, spec.embedding_dim, generator=torch.Generator().manual_seed(spec.seed))
         self.register_buffer("queue", start)  # the same on every process; of one shape always, so that it can be read
 

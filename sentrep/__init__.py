@@ -13,6 +13,7 @@ from sentrep.version import __version__ as __version__
 if TYPE_CHECKING:
     from sentrep.data import SentRepDataModule as SentRepDataModule
     from sentrep.data.sets.scored_pairs import ScoredPairs as ScoredPairs
+    from sentrep.encoder import EncoderServices as EncoderServices
     from sentrep.encoder import ProjectionHead as ProjectionHead
     from sentrep.encoder import SentenceEncoder as SentenceEncoder
     from sentrep.errors import InputError as InputError
@@ -34,7 +35,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     {
         "data": ("SentRepDataModule",),
         "data.sets.scored_pairs": ("ScoredPairs",),
-        "encoder": ("ProjectionHead", "SentenceEncoder"),
+        "encoder": ("EncoderServices", "ProjectionHead", "SentenceEncoder"),
         "errors": ("InputError",),
         "module": ("SentRepModule",),
         "negatives": ("NegativeSampler",),

@@ -22,13 +22,13 @@ from sentrep.checkpoint.rebuild import payload, rebuild, record
 from sentrep.checkpoint.resume import align_position, label_by_steps
 from sentrep.config import Configurable
 from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.encoder import EncoderCopy, FrozenEncoder, ProjectionHead, SentenceEncoder
+from sentrep.encoder import EncoderServices, ProjectionHead, SentenceEncoder
 from sentrep.encoder.encoder import check_storable
-from sentrep.encoder.loading.lm_head import head_to_keep
 from sentrep.errors import InputError
 from sentrep.evaluation.scoring import Scoring
 from sentrep.functional.geometry import view_statistics
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, check_payload
+from sentrep.negatives import NegativeSampler
 from sentrep.objectives import Objective, WeightedSum
 from sentrep.random import global_seed, step_draws
 from sentrep.stability import SkippedStep, StepReplay, calls_again, clip_gradients, refuse_gradient_scaler
@@ -100,8 +100,10 @@ class SentRepModule(Configurable, LightningModule):
         self.optimizer, self.scheduler, self.warmup_steps = optimizer, scheduler, warmup_steps
         self.seed = seed if seed is not None else global_seed()
         spec = encoder.spec(self.seed)
-        self.views.build(spec)  # first: copies of the encoder then know its prompts
-        self.objectives.build(spec)
+        self.services = EncoderServices(encoder, self.seed)
+        self.views.build(spec, self.services)  # first: copies of the encoder then know its prompts
+        self.objectives.build(spec, self.services)
+        self._set_step(0)
         check_options(self.objectives, optimizer)
         self._compile()
         self.settings: Mapping[str, Any] | None = None
@@ -157,10 +159,8 @@ class SentRepModule(Configurable, LightningModule):
         Raises:
             InputError: one of them cannot be loaded, or has another tokenizer or prompt than the encoder.
         """
-        for part in self.modules():
-            for frozen in vars(part).values():
-                if isinstance(frozen, FrozenEncoder):
-                    frozen.load()
+        for frozen in self.services.frozen_encoders:
+            frozen.load()
 
     def on_train_batch_start(self, batch: TextBatch, batch_idx: int) -> None:
         """Remember the batch for an optimiser that asks for its gradient again; see also `label_by_steps`."""
@@ -234,16 +234,31 @@ class SentRepModule(Configurable, LightningModule):
 
     @torch.no_grad()
     def end_step(self, views: Views) -> None:
-        """Call once per optimiser step: memories store the vectors, and copies of the encoder follow it.
+        """Call once per optimiser step: `after_step` of objectives, views and copies; then `step` moves on.
 
         Args:
             views: of the step's last batch.
         """
         self.objectives.after_step(views)
         self.views.after_step(views)
-        for part in self.modules():
-            if isinstance(part, EncoderCopy):
-                part.follow()
+        for copy in self.services.copies:
+            copy.after_step()
+        self._set_step(self.step + 1)
+
+    def get_extra_state(self) -> Tensor:
+        """The step, for the checkpoint."""
+        return torch.tensor(self.step)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the step from a checkpoint."""
+        self._set_step(int(state))
+
+    def _set_step(self, step: int) -> None:
+        """Set the one clock, and the clocks that plug-ins read, also within other plug-ins."""
+        self.step = step
+        for part in (*self.objectives.modules(), *self.views.modules()):
+            if isinstance(part, Objective | NegativeSampler | ViewMaker):
+                part.step = step
 
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
@@ -320,7 +335,7 @@ class SentRepModule(Configurable, LightningModule):
         """Add everything that makes the checkpoint self-contained: architecture, tokenizer, settings, provenance."""
         align_position(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
         data = getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None)
-        checkpoint[PAYLOAD_KEY] = payload(self.encoder, self.seed, data, head_to_keep(self))
+        checkpoint[PAYLOAD_KEY] = payload(self.encoder, self.seed, data, self.services.head_to_keep(self))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse a checkpoint of another program or, with `ExactResume`, of another run; remember the place in it."""

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from sentrep.errors import InputError
@@ -37,7 +37,7 @@ class TokenBatch:
     """(B,) number of real tokens of each sentence, if the host knows it; None if only the device does."""
     prompt: Tensor | None = None
     """(B,) int64, the number of the prompt around each sentence: 0 is the encoder's prompt, higher numbers come from
-    `EncoderSpec.add_prompt`; None: 0 for all sentences."""
+    `EncoderServices.add_prompt`; None: 0 for all sentences."""
 
     def __len__(self) -> int:
         return self.input_ids.shape[0]
@@ -213,54 +213,30 @@ class EncoderOutput:
         return EncoderOutput(**made, layers=layers)
 
 
-@dataclass
+@dataclass(frozen=True)
 class EncoderSpec:
-    """Facts about the encoder for an objective that creates its tensors (`Objective.build`)."""
+    """Facts about the encoder and the run for a plug-in that creates its tensors (`Objective.build`)."""
 
     embedding_dim: int
     """D, the width of `Views.anchor` (after the projection head)."""
+    vector_dim: int
+    """Width of `EncoderOutput.embedding` (before the projection head)."""
     hidden_size: int
     """H, the width of `EncoderOutput.token_states`."""
+    layers: int
+    """Number of layers, without the embedding layer."""
     vocab_size: int
     """Number of rows of the word embedding."""
     pad_token_id: int
     """What fills up shorter sentences."""
     mask_token_id: int | None
     """The token that hides a word; None where the tokenizer has none."""
-    vocabulary: str
-    """Fingerprint of tokenizer and prompt: two encoders that share it read the same token ids."""
+    frame: tuple[int, int]
+    """Number of special tokens and words of the prompt before and after a sentence's own tokens."""
     seed: int
     """Seed of everything that is drawn per step (`sentrep.random.step_generator`)."""
-    backbone_parameters: Callable[[], Iterable[nn.Parameter]]
-    """The trained parameters of the backbone, for a penalty on them. Call it in every step, as they may change."""
-    word_starts: Callable[[], Tensor]
-    """(V,) bool, whether a token begins a word."""
-    lm_head: Callable[[], nn.Module]
-    """The backbone's masked-LM head on the encoder's word embeddings: (..., H) → (..., V). Every call gives the same
-    module. Wherever an objective keeps it, a later encoder finds it in a checkpoint."""
-    project: Callable[[Tensor], Tensor]
-    """The projection head on pooled vectors, (B, H) → (B, D); `Objective.projects_extra` is the short way."""
-    copy_encoder: Callable[..., nn.Module]
-    """``copy_encoder(trainable=False, momentum=None)``: a second encoder (`sentrep.encoder.EncoderCopy`) with the
-    weights that training begins with. Every call gives the same module, but for ``trainable``."""
-    add_prompt: Callable[[str], Callable[[TokenBatch], TokenBatch]]
-    """Teach the encoder another template for training (`TokenBatch.prompt`): gives the function that puts sentences
-    from its own prompt into that one."""
     name: str = ""
     """The objective's name in the run, which its draws may depend on (`sentrep.random.step_generator`)."""
-    vector_dim: int = 0
-    """Width of `EncoderOutput.embedding` (before the projection head)."""
-    modules: tuple[nn.Module, ...] = ()
-    """The encoder's `SentenceModule`s after the pooling: an objective may call their further methods on the tensors of
-    `EncoderOutput`. It must keep them in a tuple, so that they are not saved a second time."""
-    frame: tuple[int, int] = (0, 0)
-    """Number of special tokens and words of the prompt before and after a sentence's own tokens."""
-    longest: int | None = None
-    """Tokens of the longest training sequence, which no augmentation may exceed; None for no limit."""
-    rows_at_once: int | None = None
-    """Rows whose activations may be held at a time; None: all of the batch."""
-    layers: int = 0
-    """Number of layers, without the embedding layer."""
 
     def mask_token(self, owner: object) -> int:
         """The token that hides a word, for an objective that cannot do without.

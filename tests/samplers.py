@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sentrep import negatives
+from sentrep.encoder import EncoderServices
 from sentrep.negatives import NegativeSampler
 from sentrep.types import EncoderSpec
 from support import tiny_encoder
@@ -49,10 +50,21 @@ def built(kind: str, stream: str = "extra", seed: int = 5, **overrides: Any) -> 
     return sampler
 
 
+def advance(sampler: NegativeSampler, anchors: Tensor) -> None:
+    """End an optimiser step, as `SentRepModule.end_step` does."""
+    sampler.after_step(anchors)
+    sampler.step += 1
+
+
 def spec(seed: int = 5, width: int = WIDTH) -> EncoderSpec:
     """What a sampler is told of the encoder."""
     widths = {"embedding_dim": width, "hidden_size": width, "vector_dim": width}
     return replace(_encoder().spec(seed), **widths, vocab_size=100, frame=(0, 0))  # type: ignore[arg-type]
+
+
+def services(seed: int = 5) -> EncoderServices:
+    """What an objective may ask of the encoder."""
+    return EncoderServices(_encoder(), seed)
 
 
 _encoder = functools.cache(tiny_encoder)

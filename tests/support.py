@@ -25,9 +25,10 @@ from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule, TextBatch
 from sentrep.cli import main, seeds
 from sentrep.config import to_config
 from sentrep.data import toy
-from sentrep.encoder import Compute
+from sentrep.encoder import Compute, EncoderServices
 from sentrep.encoder.encode import pad
 from sentrep.testing import run_processes
+from sentrep.types import EncoderSpec
 
 __all__ = ["run_processes"]  # for the tests, which find all that they share here
 
@@ -95,6 +96,11 @@ def tiny_encoder(family: str = "bert", seed: int = 0, **arguments: Any) -> Sente
     arguments.setdefault("compute", Compute(**how))
     arguments.setdefault("tokenizer", "toy")
     return SentenceEncoder(dict(FAMILIES[family]), **arguments)
+
+
+def plugged(encoder: SentenceEncoder, seed: int = 0) -> tuple[EncoderSpec, EncoderServices]:
+    """The arguments of a plug-in's `build`."""
+    return encoder.spec(seed), EncoderServices(encoder, seed)
 
 
 def text_batch(

@@ -125,7 +125,7 @@ def step() -> dict[str, Any]:
     for name, term in terms.items():
         module = SentRepModule(tiny_encoder(dropout=0.0, pooling="mean"), {name: term})
         for sampler in samplers.values() if name == "contrastive" else ():
-            sampler.update(torch.randn(12, 32, generator=torch.Generator().manual_seed(3)))
+            sampler.after_step(torch.randn(12, 32, generator=torch.Generator().manual_seed(3)))
         sentences = toy_sentences(16)
         found[name] = loss_and_gradients(module, text_batch(module.encoder, sentences[:8], sentences[8:]))
     return found

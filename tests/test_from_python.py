@@ -66,7 +66,7 @@ def test_a_part_of_another_module_trains_as_alone() -> None:
     for _ in range(2):  # a module may be fitted again
         assert fit(Outer(part)) == losses
         assert_same(part.state_dict(), alone.state_dict())  # the step and what the queue remembers, too
-        assert part.objectives.terms["queue"].step == alone.objectives.step
+        assert part.objectives.terms["queue"].step == alone.step
         losses = fit(alone)
 
 
@@ -126,6 +126,6 @@ def test_a_compiled_module_trains_and_logs_as_it_is() -> None:
         trainer = quiet_trainer(max_steps=2)
         trainer.fit(one, toy_data())
         logged.append({name: float(value) for name, value in trainer.callback_metrics.items()})
-        assert one.objectives.step == 2
+        assert one.step == 2
     assert "train/uniformity" in logged[0]
     assert logged[0] == pytest.approx(logged[1], abs=1e-5)  # the uniformity of almost equal vectors is near 0

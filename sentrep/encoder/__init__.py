@@ -11,6 +11,7 @@ from sentrep.encoder.frozen_encoder import FrozenEncoder
 from sentrep.encoder.graph import GraphEncoder, write_graph
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.modules import Dense, Normalize, SentenceModule
+from sentrep.encoder.services import EncoderServices
 from sentrep.encoder.text.tokenizer import Prompt
 from sentrep.encoder.whitening import fit_whitening
 
@@ -20,6 +21,7 @@ __all__ = [
     "ConvolutionalPooling",
     "Dense",
     "EncoderCopy",
+    "EncoderServices",
     "Flow",
     "FrozenEncoder",
     "GraphEncoder",

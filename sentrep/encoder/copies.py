@@ -16,7 +16,7 @@ from sentrep.types import EncoderOutput, Need, TokenBatch
 
 
 class EncoderCopy(nn.Module):
-    """A second encoder that begins with the weights of the trained one, head included (`EncoderSpec.copy_encoder`).
+    """A second encoder that begins with the weights of the trained one, head included (`EncoderServices.copy`).
 
     Like every module of a plug-in it is in the checkpoint, so that a resumed or rebuilt run has the same weights. An
     export does not contain it. ``rows_at_once`` of the encoder also applies to its passes; they are not compiled.
@@ -37,10 +37,10 @@ class EncoderCopy(nn.Module):
 
     def __init__(self, source: nn.Module, trainable: bool = False, momentum: float | None = None) -> None:
         super().__init__()
-        checks.flag("copy_encoder", trainable=trainable)
-        checks.share("copy_encoder", **checks.given(momentum=momentum))
+        checks.flag("copy", trainable=trainable)
+        checks.share("copy", **checks.given(momentum=momentum))
         if trainable and momentum is not None:
-            raise InputError("copy_encoder: a copy with a momentum is not trained by itself; leave one of them out")
+            raise InputError("copy: a copy with a momentum is not trained by itself; leave one of them out")
         self.trainable = trainable
         self.momentum = momentum
         self._followed = () if momentum is None else ((source, 1 - momentum),)  # in tuples, so that it is no child
@@ -75,7 +75,7 @@ class EncoderCopy(nn.Module):
         return self.encoder.project(embedding)
 
     @torch.no_grad()
-    def follow(self) -> None:
+    def after_step(self) -> None:
         """Move by the momentum, after an optimiser step; nothing to do without one. Buffers are copied."""
         for source, share in self._followed:
             for own, parameter in zip(self.encoder.parameters(), source.parameters(), strict=True):
@@ -84,20 +84,27 @@ class EncoderCopy(nn.Module):
                 own.copy_(buffer)
 
 
-class Copier:
-    """Makes copies of an encoder (`EncoderSpec.copy_encoder`)."""
+class CutCopy(nn.Module):
+    """A copy of the encoder (`EncoderCopy`) whose projected vectors have the first ``dim`` dimensions."""
 
-    def __init__(self, encoder: nn.Module) -> None:
-        self._encoder = encoder
-        self._shared: dict[float | None, EncoderCopy] = {}
+    def __init__(self, whole: Any, dim: int) -> None:
+        super().__init__()
+        self.whole, self.dim = whole, dim
 
-    def __call__(self, trainable: bool = False, momentum: float | None = None) -> EncoderCopy:
-        """A new copy if it is trained; otherwise one shared copy for each momentum."""
-        if trainable:
-            return EncoderCopy(self._encoder, trainable, momentum)
-        if momentum not in self._shared:
-            self._shared[momentum] = EncoderCopy(self._encoder, momentum=momentum)
-        return self._shared[momentum]
+    @property
+    def encoder(self) -> Any:
+        """The second `SentenceEncoder`, which is not cut."""
+        return self.whole.encoder
+
+    def forward(self, *arguments: Any, **keywords: Any) -> EncoderOutput:
+        """The copy's output; its vectors before the projection head are not cut."""
+        output: EncoderOutput = self.whole(*arguments, **keywords)
+        return output
+
+    def project(self, embedding: Tensor) -> Tensor:
+        """(B, dim), the first dimensions of the copy's projected vectors."""
+        projected: Tensor = self.whole.project(embedding)
+        return projected[:, : self.dim]
 
 
 class Frozen(nn.Module):

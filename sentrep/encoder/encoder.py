@@ -20,13 +20,12 @@ from sentrep.encoder.compute.cpu import use_cheap_dropout
 from sentrep.encoder.compute.plan import Compute, Pass, remove_recorders
 from sentrep.encoder.compute.rows import position_limit
 from sentrep.encoder.compute.template import Prompts, Template
-from sentrep.encoder.copies import Copier
 from sentrep.encoder.encode import TextEncoder
 from sentrep.encoder.freezing import make_trainable
 from sentrep.encoder.graph import GraphEncoder
 from sentrep.encoder.heads import ProjectionHead
 from sentrep.encoder.loading import backbones, folders, sources, weights
-from sentrep.encoder.loading.lm_head import language_model_head
+from sentrep.encoder.loading.lm_head import LanguageModelHead, language_model_head
 from sentrep.encoder.loading.settings import Settings
 from sentrep.encoder.loading.soundness import check_tokenizer
 from sentrep.encoder.loading.tokenizers import load_tokenizer
@@ -135,7 +134,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.pooling, self.compute = pooling, compute
         if compute.cheap_dropout:
             use_cheap_dropout(self.backbone)
-        self._around = Prompts(_template(self.tokenize), self._longest)
+        self._around = Prompts(_template(self.tokenize), self.longest)
         if modules is None:
             modules = weights.built(stored.modules, source.name, source.trusted)
         self.set_modules(chain(modules, self.hidden_size, self._initial_std))
@@ -225,31 +224,21 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.head = head
 
     def spec(self, seed: int) -> EncoderSpec:
-        """The encoder's description for `Objective.build`; the masked-LM head is created on its first request.
+        """The encoder's description for `Objective.build`.
 
         Args:
             seed: of the run.
         """
         return EncoderSpec(
             embedding_dim=self.embedding_dim if self.head is None else self.head.dense.out_features,
-            hidden_size=self.hidden_size,
             vector_dim=self.embedding_dim,
-            modules=tuple(self.sentence_modules),
+            hidden_size=self.hidden_size,
+            layers=self.backbone.config.num_hidden_layers,
             vocab_size=self.vocab_size,
             pad_token_id=self.tokenize.pad_token_id,
             mask_token_id=self.tokenize.tokenizer.mask_token_id,
-            vocabulary=self.tokenize.vocabulary,
-            seed=seed,
             frame=(len(self.tokenize.prefix), len(self.tokenize.suffix)),
-            longest=self._longest,
-            rows_at_once=self.compute.rows_at_once,
-            layers=self.backbone.config.num_hidden_layers,
-            backbone_parameters=self.backbone.parameters,
-            word_starts=functools.partial(self.tokenize.word_starts, self.vocab_size),
-            lm_head=functools.partial(self._language_model_head, seed, []),
-            project=self.project,
-            copy_encoder=Copier(self),
-            add_prompt=self._add_prompt,
+            seed=seed,
         )
 
     def forward(self, tokens: TokenBatch, word_embeddings: Tensor | None = None, need: Need = Need()) -> EncoderOutput:
@@ -378,14 +367,14 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         )
 
     @property
-    def _longest(self) -> int:
+    def longest(self) -> int:
         """Tokens of the longest training sequence."""
         ids = self.tokenize
         longest = self.max_length + (len(ids.prefix) + len(ids.suffix) if self.prompt is not None else 0)
         return longest if ids.limit is None else min(longest, ids.limit)
 
-    def _add_prompt(self, template: str) -> Callable[[TokenBatch], TokenBatch]:
-        """See `EncoderSpec.add_prompt`.
+    def add_prompt(self, template: str) -> Callable[[TokenBatch], TokenBatch]:
+        """See `EncoderServices.add_prompt`.
 
         Raises:
             InputError: for an encoder without a prompt of its own, a template without its slots, or one that leaves a
@@ -398,7 +387,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
                 "which the model is used after training"
             )
         frame = (len(own.prefix), len(own.suffix))
-        longest = self._longest + len(ids.prefix) + len(ids.suffix) - sum(frame)
+        longest = self.longest + len(ids.prefix) + len(ids.suffix) - sum(frame)
         if own.limit is not None and longest > own.limit:
             raise InputError(
                 f"prompt {template!r} makes sentences of up to {longest} tokens, and the model reads at most "
@@ -409,11 +398,16 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self._plan()
         return functools.partial(added.enclose, frame=frame, number=self._around.others.index(added) + 1)
 
-    def _language_model_head(self, seed: int, made: list[nn.Module]) -> nn.Module:
-        """See `EncoderSpec.lm_head`; ``made`` holds it once it is."""
-        if not made:
-            made.append(language_model_head(self.backbone, self._source, seed))
-        return made[0]
+    def language_model_head(self, seed: int) -> LanguageModelHead:
+        """A new masked-LM head on this encoder's word embeddings (`EncoderServices.lm_head`).
+
+        Args:
+            seed: of weights that the model's source does not have.
+
+        Raises:
+            InputError: the backbone has no masked-LM head that can be used alone.
+        """
+        return language_model_head(self.backbone, self._source, seed)
 
 
 def _template(ids: TextTokenizer) -> Template:

@@ -11,7 +11,7 @@ from sentrep import distributed
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
-from sentrep.types import EncoderSpec, TextBatch, TokenBatch
+from sentrep.types import TextBatch, TokenBatch
 
 
 class FrozenEncoder:
@@ -21,22 +21,21 @@ class FrozenEncoder:
     holds it, and ``train()`` does not reach it. It is read when training starts, so a checkpoint loads where the frozen
     model is absent, and copies and pickles carry its name alone.
 
+    `EncoderServices.frozen` makes it, so that `SentRepModule` loads it when training starts.
+
     Args:
         model: what `SentenceEncoder.from_pretrained` loads: a folder, a checkpoint or a hub id.
+        vocabulary: fingerprint of the tokenizer and prompt whose token ids it reads; None: not compared.
+        rows_at_once: sentences in one pass; None for all.
     """
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, vocabulary: str | None = None, rows_at_once: int | None = None) -> None:
         self.model = model
         self._encoder: SentenceEncoder | None = None
         self._lm_head: nn.Module | None = None
         self._fingerprint: str | None = None
-        self._vocabulary: str | None = None
-        self._rows_at_once: int | None = None
-
-    def build(self, spec: EncoderSpec) -> None:
-        """Take note of whose token ids are to be read, and how many rows at a time."""
-        self._vocabulary = spec.vocabulary
-        self._rows_at_once = spec.rows_at_once
+        self._vocabulary = vocabulary
+        self._rows_at_once = rows_at_once
 
     @torch.compiler.disable
     @torch.no_grad()
@@ -59,7 +58,7 @@ class FrozenEncoder:
         """
         encoder, parts = self._readable(tokens)
         if self._lm_head is None:
-            self._lm_head = encoder.spec(0).lm_head().requires_grad_(False).eval()
+            self._lm_head = encoder.language_model_head(0).requires_grad_(False).eval()
         head = self._lm_head.to(encoder.device)
         return torch.cat([head(encoder(part).token_states) for part in parts])
 

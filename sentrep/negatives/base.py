@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,13 +18,15 @@ class NegativeSampler(Configurable, nn.Module, ABC):
     """A source of negatives, besides the other sentences of the batch.
 
     The draws depend on (seed, name, step) only, so they are the same on every rank, after a resume, and in each
-    closure call of one step. The step advances in `update`, once per optimiser step, and is part of the checkpoint.
+    closure call of one step.
 
     Args:
         weight: λ ≥ 0 on the exponentials of these negatives (GS-InfoNCE, eq. 5).
 
     Attributes:
         with_gradient: whether `sample` gets the anchors with their gradient, and its draws carry the gradient.
+        step: number of optimiser steps before this one, which `SentRepModule` sets: the same on every process and after
+            a resume.
 
     Raises:
         InputError: for a negative weight.
@@ -75,17 +76,8 @@ class NegativeSampler(Configurable, nn.Module, ABC):
             alone (with NT-Xent of its positive too), which weightings of pairs do not see.
         """
 
-    def update(self, anchors: Tensor) -> None:
-        """Take note of a finished optimiser step; ``anchors`` (N, D) are its global batch, detached."""
-        self.step += 1
-
-    def get_extra_state(self) -> dict[str, Any]:
-        """The step, for the checkpoint."""
-        return {"step": self.step}
-
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Take the step from a checkpoint."""
-        self.step = state["step"]
+    def after_step(self, anchors: Tensor) -> None:
+        """Called once per optimiser step; ``anchors`` (N, D) are its global batch, detached."""
 
 
 def count(anchors: Tensor, ratio: float) -> int:

@@ -60,7 +60,7 @@ class GaussianMixtureNegatives(NegativeSampler):
         >>> from types import SimpleNamespace
         >>> from sentrep.negatives import GaussianMixtureNegatives
         >>> sampler = GaussianMixtureNegatives(components=2)
-        >>> sampler.build(SimpleNamespace(seed=0, embedding_dim=8, name=""), "gmm"); sampler.update(torch.eye(4, 8))
+        >>> sampler.build(SimpleNamespace(seed=0, embedding_dim=8, name=""), "gmm"); sampler.after_step(torch.eye(4, 8))
         >>> sampler.sample(torch.randn(4, 8), torch.randn(4, 8)).shape
         torch.Size([4, 8])
     """
@@ -95,6 +95,7 @@ class GaussianMixtureNegatives(NegativeSampler):
         self.variance_floor = variance_floor
         self.ratio = ratio
         self.window = window
+        self._started = False
         self._stored: list[Tensor] = []
 
     def build(self, spec: EncoderSpec, stream: str) -> None:
@@ -124,7 +125,7 @@ class GaussianMixtureNegatives(NegativeSampler):
             spread = factor @ noise.T  # (K, D, M): every component, then the drawn one
             return mean[component] + spread[component, :, torch.arange(drawn, device=place)]
 
-    def update(self, anchors: Tensor) -> None:
+    def after_step(self, anchors: Tensor) -> None:
         """One step of EM with the anchors, or their place in the window."""
         with torch.autocast(anchors.device.type, enabled=False):
             rows = finite_rows(anchors)
@@ -133,16 +134,15 @@ class GaussianMixtureNegatives(NegativeSampler):
             else:
                 stored = [*self._stored, rows]
                 self._stored = stored[max(0, len(stored) + 1 - self.window) :]  # the current batch comes to them
-        super().update(anchors)
+        self._started = True
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Step, and the stored outputs of a window."""
-        return {**super().get_extra_state(), **({} if self.window is None else {"stored": self._stored})}
+        """Whether an update has been made, and the stored outputs of a window."""
+        return {"started": self._started, "stored": self._stored}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Take step and stored outputs from a checkpoint."""
-        super().set_extra_state(state)
-        self._stored = state.get("stored", [])
+        """Take both from a checkpoint."""
+        self._started, self._stored = state["started"], state["stored"]
 
     def _moments(self) -> tuple[Tensor, Tensor, Tensor]:
         """m, μ and S in float32, where the module is kept in half precision too."""
@@ -151,7 +151,7 @@ class GaussianMixtureNegatives(NegativeSampler):
 
     def _updated(self) -> _Mixture | None:
         """The mixture of stepwise EM."""
-        if self.step == 0:
+        if not self._started:
             return None
         mass, mean, scatter = self._moments()
         return mass, mean, _factor(self._covariance(torch.zeros_like(scatter)))

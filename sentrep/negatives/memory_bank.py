@@ -32,7 +32,7 @@ class MemoryBank(NegativeSampler):
         >>> from types import SimpleNamespace
         >>> from sentrep.negatives import MemoryBank
         >>> bank = MemoryBank(size=3)
-        >>> bank.build(SimpleNamespace(embedding_dim=2), "bank"); bank.update(torch.eye(2))
+        >>> bank.build(SimpleNamespace(embedding_dim=2), "bank"); bank.after_step(torch.eye(2))
         >>> bank.sample(torch.eye(2), torch.eye(2))
         tensor([[1., 0.],
                 [0., 1.]])
@@ -57,9 +57,9 @@ class MemoryBank(NegativeSampler):
         """The outputs in the bank (fill, D), a copy."""
         return self.rows[: self.fill].float().clone()
 
-    def update(self, anchors: Tensor) -> None:
+    def after_step(self, anchors: Tensor) -> None:
         """Put the anchors in, over the oldest rows."""
-        if len(anchors) > self.size and self.step == 0:
+        if len(anchors) > self.size and self.fill == 0:
             rank_zero_warn(
                 f"MemoryBank {self.stream!r} has {self.size} rows, fewer than the global batch of {len(anchors)}: only "
                 f"the last {self.size} sentences of each batch are remembered."
@@ -70,13 +70,11 @@ class MemoryBank(NegativeSampler):
         self.rows[: len(newest) - upwards] = newest[upwards:]
         self.pointer = (self.pointer + len(newest)) % self.size
         self.fill = min(self.fill + len(newest), self.size)
-        super().update(anchors)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Step, pointer and fill."""
-        return {**super().get_extra_state(), "pointer": self.pointer, "fill": self.fill}
+        """Pointer and fill."""
+        return {"pointer": self.pointer, "fill": self.fill}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Take step, pointer and fill from a checkpoint."""
-        super().set_extra_state(state)
+        """Take pointer and fill from a checkpoint."""
         self.pointer, self.fill = state["pointer"], state["fill"]

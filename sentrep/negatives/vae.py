@@ -76,7 +76,8 @@ class VAENegatives(NegativeSampler):
         >>> from types import SimpleNamespace
         >>> from sentrep.negatives import VAENegatives
         >>> sampler = VAENegatives(latent=4, hidden=8)
-        >>> sampler.build(SimpleNamespace(seed=0, embedding_dim=8, name=""), "vae"); sampler.update(torch.randn(4, 8))
+        >>> sampler.build(SimpleNamespace(seed=0, embedding_dim=8, name=""), "vae")
+        >>> sampler.after_step(torch.randn(4, 8))
         >>> sampler.sample(torch.randn(4, 8), torch.randn(4, 8)).shape
         torch.Size([4, 8])
     """
@@ -130,12 +131,12 @@ class VAENegatives(NegativeSampler):
         if self.train_on == "batch":
             network = copy.deepcopy(network)
             self._fit(network, finite_rows(anchors.detach()))
-        elif self.step == 0:
+        elif not self._stored:
             return anchors.new_zeros(0, anchors.shape[1], dtype=torch.float32)
         with torch.autocast(anchors.device.type, enabled=False):
             return network.sample(count(anchors, self.ratio), self.generator(anchors.device))
 
-    def update(self, anchors: Tensor) -> None:
+    def after_step(self, anchors: Tensor) -> None:
         """Store the anchors, and fit the VAE to the window; or fit it to them."""
         self._start()
         rows = finite_rows(anchors)
@@ -144,7 +145,6 @@ class VAENegatives(NegativeSampler):
             self._stored = [*past, rows][-self.window :]
             rows = torch.cat(self._stored)
         self._optimizer_state = self._fit(self.network, rows)
-        super().update(anchors)
 
     def _start(self) -> None:
         """Read the initial weights once per run: a checkpoint has later ones, and loads where the file is absent."""
@@ -176,11 +176,9 @@ class VAENegatives(NegativeSampler):
         return optimizer.state_dict()
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Step, stored outputs, Adam's state, and whether the weights have started."""
-        own = {"stored": self._stored, "optimizer": self._optimizer_state, "started": self._started}
-        return {**super().get_extra_state(), **own}
+        """Stored outputs, Adam's state, and whether the weights have started."""
+        return {"stored": self._stored, "optimizer": self._optimizer_state, "started": self._started}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take all of this from a checkpoint."""
-        super().set_extra_state(state)
         self._stored, self._optimizer_state, self._started = state["stored"], state["optimizer"], state["started"]

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from sentrep import checks
 from sentrep.config import Configurable, check_initialised
+from sentrep.encoder import EncoderServices
 from sentrep.errors import InputError
 from sentrep.negatives import NegativeSampler
 from sentrep.random import plugin_draws
@@ -42,7 +43,8 @@ class Objective(Configurable, nn.Module, ABC):
         parameter_options: settings of the optimiser for the objective's own parameters, for example ``{"lr": 1e-3}``,
             instead of the run's; the schedule scales the learning rate. Parameters shared with the encoder, for example
             tied word embeddings, keep the run's settings.
-        step: number of optimiser steps so far: the same on every process and after a resume.
+        step: number of optimiser steps before this one, which `SentRepModule` sets: the same on every process and after
+            a resume.
 
     Examples:
         >>> import torch
@@ -65,8 +67,13 @@ class Objective(Configurable, nn.Module, ABC):
         self.metrics: dict[str, Tensor | float] = {}
         self.step = 0
 
-    def build(self, spec: EncoderSpec) -> None:
-        """Create parameters and buffers here; called once, before the optimiser is made."""
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
+        """Create parameters and buffers here; called once, before the optimiser is made.
+
+        Args:
+            spec: facts about the encoder and the run.
+            services: second encoders, the masked-LM head and more of the encoder.
+        """
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
         """More inputs for the shared pass; their outputs come back in `Views.extra` under the same keys."""
@@ -146,7 +153,6 @@ class WeightedSum(nn.Module):
         self.weights = {name: float((weights or {}).get(name, 1.0)) for name in terms}
         if not any(self.weights.values()):
             raise InputError("model.weights: all are 0, so nothing is trained; give one objective a weight above 0")
-        self.step = 0
         self._name = ""
         self._checked: set[str] = set()
 
@@ -157,15 +163,15 @@ class WeightedSum(nn.Module):
         layers = {layer for objective in terms for layer in objective.reads_layers}
         return Need(any(objective.reads_tokens for objective in terms), tuple(sorted(layers)))
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Build every objective.
 
         Raises:
             InputError: for an objective that reads a layer which the encoder does not have.
         """
-        self._project, self._name = spec.project, spec.name
+        self._project, self._name = services.project, spec.name
         for name, objective in self._objectives():
-            objective.build(replace(spec, name=f"{spec.name}.{name}".lstrip(".")))
+            objective.build(replace(spec, name=f"{spec.name}.{name}".lstrip(".")), services)
             for layer in objective.reads_layers:
                 if not -spec.layers - 1 <= layer <= spec.layers:
                     raise InputError(
@@ -214,25 +220,9 @@ class WeightedSum(nn.Module):
         return {name: self.weights[name] * loss for name, loss in losses.items()}
 
     def after_step(self, views: Views) -> None:
-        """Count an optimiser step, and pass its end on."""
-        self._count(self.step + 1)
+        """Pass the end of an optimiser step on."""
         for name, objective in self._objectives():
             objective.after_step(own_views(views, name))
-
-    def get_extra_state(self) -> Tensor:
-        """The step, for the checkpoint."""
-        return torch.tensor(self.step)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Take the step from a checkpoint."""
-        self._count(int(state))
-
-    def _count(self, step: int) -> None:
-        """For all objectives, those within others too."""
-        self.step = step
-        for part in self.modules():
-            if isinstance(part, Objective):
-                part.step = step
 
     def metrics(self) -> dict[str, Tensor]:
         """The metrics of all objectives, as ``objective/metric``; scalars, detached.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from sentrep.encoder import EncoderServices
 from sentrep.errors import InputError
 from sentrep.functional.binary import binary_info_nce
 from sentrep.negatives import NegativeSampler
@@ -52,9 +53,9 @@ class BinaryContrastive(Objective):
         super().__init__()
         self.contrast = Contrastive(temperature, negatives, weighting)
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Build samplers and weighting."""
-        self.contrast.build(spec)
+        self.contrast.build(spec, services)
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Mean over the pairs of this process's rows; see the class."""

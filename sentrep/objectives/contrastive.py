@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from sentrep import checks, distributed
 from sentrep.config import check_initialised
+from sentrep.encoder import EncoderServices
 from sentrep.errors import InputError
 from sentrep.functional.hardness import hardest, hardness
 from sentrep.functional.similarity import at_least_float32, drawn_shares, info_nce
@@ -111,12 +112,12 @@ class Contrastive(Objective):
         self.negatives = nn.ModuleDict(_present(negatives))
         self.weighting = weighting
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Build samplers and weighting."""
         for name, sampler in zip(self.negatives, self._samplers(), strict=True):
             sampler.build(spec, stream=f"{spec.name}.{name}".lstrip("."))
         if self.weighting is not None:
-            self.weighting.build(spec)
+            self.weighting.build(spec, services)
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Mean of ℓ_i over this process's rows; see the class."""
@@ -172,11 +173,11 @@ class Contrastive(Objective):
         return {f"dose/{name}": shares[place].sum() for name, place in places}
 
     def after_step(self, views: Views) -> None:
-        """Advance the samplers."""
+        """Pass the end of an optimiser step on to the samplers, with the global batch's anchors."""
         if self.negatives:
             anchors = distributed.gather(views.anchor.detach())
             for sampler in self._samplers():
-                sampler.update(anchors)
+                sampler.after_step(anchors)
 
     def _check(self, candidates: Candidates) -> None:
         """Refuse a batch without any negative."""

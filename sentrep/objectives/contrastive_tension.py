@@ -8,6 +8,7 @@ from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
 from sentrep import checks, distributed
+from sentrep.encoder import EncoderServices
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32
 from sentrep.objectives.base import Objective
@@ -53,14 +54,14 @@ class ContrastiveTension(Objective):
         checks.whole(self, 1, negatives=negatives)
         self.negatives = negatives
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Make f₂."""
-        self.other = spec.copy_encoder(trainable=True)
+        self.other = services.copy(trainable=True)
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """The mean over this process's pairs; see the class."""
         output = self.other(batch.anchor if batch.positive is None else batch.positive, need=Need(False))
-        keys = distributed.gather(self.other.project(output.embedding))  # type: ignore[operator]
+        keys = distributed.gather(self.other.project(output.embedding))
         if len(keys) == 1:
             raise InputError("ContrastiveTension: a batch of one sentence has no others: raise data.batch_size")
         if len(keys) <= self.negatives and self.step == 0:

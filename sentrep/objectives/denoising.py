@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sentrep import checks, distributed
 from sentrep.decoders import DenoisingDecoder, RealTokens
+from sentrep.encoder import EncoderServices
 from sentrep.encoder.compute.cpu import drop
 from sentrep.errors import InputError
 from sentrep.functional.sum_in_chunks import chunked_cross_entropy, rows_at_once, sum_in_chunks
@@ -97,15 +98,15 @@ class Denoising(Objective):
         self.causal = causal
         self.token_deletion = token_deletion
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Create the decoder, and take the encoder's masked-LM head."""
         width, settings = spec.hidden_size, self.init_args
         checks.divides(self, width, "the encoder's width", heads=settings["heads"])
-        self.lm_head = spec.lm_head()
+        self.lm_head = services.lm_head()
         self.frame = spec.frame
         self.pad_token_id = spec.pad_token_id
         self.chunk = rows_at_once(spec.vocab_size)
-        self.rows = spec.rows_at_once
+        self.rows = services.rows_at_once
         with own_draws(spec.seed, spec.name, "denoising"):
             self.decoder = DenoisingDecoder(
                 width,

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sentrep import checks, distributed
-from sentrep.encoder import FrozenEncoder
+from sentrep.encoder import EncoderServices, FrozenEncoder
 from sentrep.functional.listwise import list_mle, list_net
 from sentrep.objectives.base import Objective
 from sentrep.objectives.ranking_consistency import similarity_lists
@@ -68,19 +68,18 @@ class Distillation(Objective):
         checks.one_of(self, ("listnet", "listmle", "pointwise"), kind=kind)
         checks.within(self, 0, 1, first_share=first_share)
         checks.flag(self, own=own)
-        self.teacher = FrozenEncoder(model)
-        self.second_teacher = None if second_model is None else FrozenEncoder(second_model)
+        self.model = model
+        self.second_model = second_model
         self.temperature = temperature
         self.teacher_temperature = temperature if teacher_temperature is None else teacher_temperature
         self.kind = kind
         self.first_share = first_share
         self.own = own
 
-    def build(self, spec: EncoderSpec) -> None:
-        """Take note of the student's vocabulary."""
-        self.teacher.build(spec)
-        if self.second_teacher is not None:
-            self.second_teacher.build(spec)
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
+        """Ask for the teachers."""
+        self.teacher = services.frozen(self.model)
+        self.second_teacher = None if self.second_model is None else services.frozen(self.second_model)
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Mean of ℓ_i over this process's rows; see the class."""

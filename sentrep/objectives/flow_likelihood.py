@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from sentrep.encoder import Flow
+from sentrep.encoder import EncoderServices, Flow
 from sentrep.errors import InputError
 from sentrep.objectives.base import Objective
 from sentrep.types import EncoderSpec, TextBatch, Views
@@ -32,9 +32,9 @@ class FlowLikelihood(Objective):
 
     reads_tokens = False
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Find the flow; it stays the encoder's."""
-        self._flow = tuple(module for module in spec.modules[-1:] if isinstance(module, Flow))
+        self._flow = tuple(module for module in services.modules[-1:] if isinstance(module, Flow))
         if not self._flow:
             raise InputError("FlowLikelihood trains a Flow: put one last in model.encoder.modules")
 

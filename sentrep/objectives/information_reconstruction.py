@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import checks
+from sentrep.encoder import EncoderServices
 from sentrep.objectives.base import Objective, between, draw_weights
 from sentrep.objectives.masked_language_modeling import KEY, MaskedLanguageModeling
 from sentrep.random import own_draws
@@ -73,12 +74,12 @@ class InformationReconstruction(Objective):
         checks.within(self, 0, 1 - 1e-9, open_below=True, probability=probability)
         self.masking = MaskedLanguageModeling(probability)
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Create the auxiliary network, and take the encoder's masked-LM head."""
         width, settings = spec.hidden_size, self.init_args
         checks.divides(self, width, "the encoder's width", heads=settings["heads"])
         self.reads_layers = (spec.layers // 2 if settings["layer"] is None else settings["layer"],)
-        self.masking.build(spec)
+        self.masking.build(spec, services)
         with own_draws(spec.seed, spec.name, "information_reconstruction"):
             self.enter = between(spec.vector_dim, width)
             layers = [

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sentrep import checks, distributed
+from sentrep.encoder import EncoderServices
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32, unit
 from sentrep.objectives.base import Objective, between, draw_weights
@@ -62,12 +63,12 @@ class LayerContrast(Objective):
         self.regularisation = regularisation
         self.projection = projection
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Copy the encoder, and create the projection."""
-        self.guide: Any = spec.copy_encoder()
+        self.guide: Any = services.copy()
         self.layers = tuple(range(spec.layers + 1))
-        self.backbone_parameters = spec.backbone_parameters
-        self.rows = spec.rows_at_once
+        self.backbone_parameters = services.backbone_parameters
+        self.rows = services.rows_at_once
         with own_draws(spec.seed, spec.name, "layer_contrast"):
             self.enter = between(spec.vector_dim, spec.hidden_size)
             first, second = nn.Linear(spec.hidden_size, self.projection), nn.Linear(self.projection, self.projection)

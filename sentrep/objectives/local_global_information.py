@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sentrep import distributed
-from sentrep.encoder import ConvolutionalPooling
+from sentrep.encoder import ConvolutionalPooling, EncoderServices
 from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32, linear
 from sentrep.objectives.base import Objective
@@ -37,9 +37,9 @@ class LocalGlobalInformation(Objective):
         >>> module = SentRepModule(encoder, [LocalGlobalInformation()], head=None)
     """
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Create W, and find the convolutions, which stay the encoder's."""
-        self._pooling = tuple(module for module in spec.modules if isinstance(module, ConvolutionalPooling))
+        self._pooling = tuple(module for module in services.modules if isinstance(module, ConvolutionalPooling))
         width = self._pooling[0].out_features if self._pooling else spec.hidden_size
         with own_draws(spec.seed, spec.name, "local_global_information"):
             self.score = nn.Linear(width, spec.embedding_dim, bias=False)

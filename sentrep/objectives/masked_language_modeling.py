@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from sentrep import checks, distributed
+from sentrep.encoder import EncoderServices
 from sentrep.errors import InputError
 from sentrep.functional.masking import choose_tokens, corrupt
 from sentrep.functional.sum_in_chunks import chunked_cross_entropy, rows_at_once
@@ -67,14 +68,14 @@ class MaskedLanguageModeling(Objective):
         self.random = random
         self.both_copies = both_copies
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Take the backbone's masked-LM head."""
         self._mask_token_id, self._vocab_size, self._frame = spec.mask_token(self), spec.vocab_size, spec.frame
         self._pad_token_id = spec.pad_token_id
         self._chunk = rows_at_once(spec.vocab_size)
-        self.lm_head = spec.lm_head()
+        self.lm_head = services.lm_head()
         self.word_starts: Tensor | None
-        self.register_buffer("word_starts", spec.word_starts() if self.whole_word else None, persistent=False)
+        self.register_buffer("word_starts", services.word_starts() if self.whole_word else None, persistent=False)
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
         """The anchors, and perhaps the positives below them, with chosen tokens masked."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from sentrep import checks
+from sentrep.encoder import EncoderServices
 from sentrep.errors import InputError
 from sentrep.functional.similarity import unit
 from sentrep.objectives.base import Objective
@@ -52,7 +53,7 @@ class MaskedTriplet(Objective):
             raise InputError(f"MaskedTriplet: more must be above less, got {more} and {less}")
         self.less, self.more, self.margin = less, more, margin
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Take note of the mask token."""
         self._mask_token_id, self._frame = spec.mask_token(self), spec.frame
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from sentrep import checks
 from sentrep.config import check_initialised
+from sentrep.encoder import EncoderServices
 from sentrep.errors import InputError
 from sentrep.objectives.base import Objective, WeightedSum
-from sentrep.types import EncoderOutput, EncoderSpec, TextBatch, TokenBatch, Views
+from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
 
 class Matryoshka(Objective):
@@ -61,11 +61,11 @@ class Matryoshka(Objective):
         self.widths = WeightedSum(copies, None if weights is None else dict(zip(copies, weights, strict=True)))
         self.reads_tokens, self.compiles = objective.reads_tokens, objective.compiles
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Build each copy for its width."""
         if self.widest > spec.embedding_dim:
             raise InputError(f"Matryoshka: dims has {self.widest}, above the width {spec.embedding_dim} of the vectors")
-        self.widths.build(spec)
+        self.widths.build(spec, services)
         self.reads_tokens, self.reads_layers = self.widths.need.tokens, self.widths.need.layers
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
@@ -90,15 +90,9 @@ class FirstDimensions(Objective):
         super().__init__()
         self.objective, self.dim = objective, dim
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Build the objective for the narrower vectors."""
-        self._whole = spec.project
-
-        def copy_encoder(**arguments: Any) -> CutCopy:
-            return CutCopy(spec.copy_encoder(**arguments), self.dim)
-
-        cut = replace(spec, embedding_dim=self.dim, project=self._project, copy_encoder=copy_encoder)
-        self.objective.build(cut)
+        self.objective.build(replace(spec, embedding_dim=self.dim), services.first_dimensions(self.dim))
         self.reads_tokens, self.reads_layers = self.objective.reads_tokens, self.objective.reads_layers
         self.projects_extra = self.objective.projects_extra
 
@@ -116,9 +110,6 @@ class FirstDimensions(Objective):
         """Pass the end of an optimiser step on."""
         self.objective.after_step(self._cut(views))
 
-    def _project(self, embedding: Tensor) -> Tensor:
-        return self._whole(embedding)[:, : self.dim]
-
     def _cut(self, views: Views) -> Views:
         dim = self.dim
         return replace(
@@ -129,26 +120,3 @@ class FirstDimensions(Objective):
             second=None if views.second is None else views.second[:, :dim],
             projected={key: vectors[:, :dim] for key, vectors in views.projected.items()},
         )
-
-
-class CutCopy(nn.Module):
-    """A copy of the encoder (`EncoderSpec.copy_encoder`) whose projected vectors have the first ``dim`` dimensions."""
-
-    def __init__(self, whole: Any, dim: int) -> None:
-        super().__init__()
-        self.whole, self.dim = whole, dim
-
-    @property
-    def encoder(self) -> Any:
-        """The second `SentenceEncoder`, which is not cut."""
-        return self.whole.encoder
-
-    def forward(self, *arguments: Any, **keywords: Any) -> EncoderOutput:
-        """The copy's output; its vectors before the projection head are not cut."""
-        output: EncoderOutput = self.whole(*arguments, **keywords)
-        return output
-
-    def project(self, embedding: Tensor) -> Tensor:
-        """(B, dim), the first dimensions of the copy's projected vectors."""
-        projected: Tensor = self.whole.project(embedding)
-        return projected[:, : self.dim]

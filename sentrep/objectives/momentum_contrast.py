@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from sentrep import checks, distributed
+from sentrep.encoder import EncoderServices
 from sentrep.functional import info_nce
 from sentrep.functional.similarity import at_least_float32
 from sentrep.negatives import MemoryBank
@@ -60,15 +61,15 @@ class MomentumContrast(Objective):
         self.queue = MemoryBank(size)
         self._latest: Tensor | None = None
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Make the copy and room for the queue."""
-        self.follower = spec.copy_encoder(momentum=self.momentum)
+        self.follower = services.copy(momentum=self.momentum)
         self.queue.build(spec, spec.name)
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Mean of ℓ_i over this process's rows; see the class."""
         output = self.follower(batch.anchor if batch.positive is None else batch.positive, need=Need(False))
-        own = at_least_float32(self.follower.project(output.embedding)).detach()  # type: ignore[operator]
+        own = at_least_float32(self.follower.project(output.embedding)).detach()
         self._latest = distributed.gather(own)
         past = self.queue.sample(own, own)
         rows, weights = None, None
@@ -89,4 +90,4 @@ class MomentumContrast(Objective):
     def after_step(self, views: Views) -> None:
         """Put the last keys into the queue."""
         if self._latest is not None:
-            self.queue.update(self._latest)
+            self.queue.after_step(self._latest)

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sentrep import checks, distributed
+from sentrep.encoder import EncoderServices
 from sentrep.errors import InputError
 from sentrep.functional.phrases import find_phrases
 from sentrep.functional.similarity import at_least_float32
@@ -80,12 +81,12 @@ class PhraseReconstruction(Objective):
         checks.not_negative(self, product=product, difference=difference)
         self.share, self.product, self.difference = share, product, difference
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Create the decoder, and take the encoder's masked-LM head."""
         width, settings = spec.hidden_size, self.init_args
         checks.divides(self, width, "the encoder's width", heads=settings["heads"])
         self._mask_token_id, self._frame, self._vocab_size = spec.mask_token(self), spec.frame, spec.vocab_size
-        self.lm_head = spec.lm_head()
+        self.lm_head = services.lm_head()
         with own_draws(spec.seed, spec.name, "phrase_reconstruction"):
             self.masked = nn.Linear(spec.vector_dim, spec.embedding_dim)
             self.memory = between(spec.embedding_dim, width)

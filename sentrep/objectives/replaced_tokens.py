@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sentrep import checks, distributed
-from sentrep.encoder import FrozenEncoder, frozen
+from sentrep.encoder import EncoderServices, FrozenEncoder
 from sentrep.functional.masking import choose_tokens
 from sentrep.functional.similarity import at_least_float32
 from sentrep.objectives.base import Objective, between
@@ -65,23 +64,23 @@ class ReplacedTokenDetection(Objective):
         super().__init__()
         checks.text(self, **checks.given(generator=generator))
         checks.within(self, 0, 1 - 1e-9, open_below=True, probability=probability)
-        self.generator = None if generator is None else FrozenEncoder(generator)
+        self.generator: FrozenEncoder | None = None
         self.probability = probability
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Copy the encoder, and its masked-LM head if it is the generator."""
         self._mask_token_id, self._frame = spec.mask_token(self), spec.frame
-        discriminator: Any = spec.copy_encoder(trainable=True)
+        discriminator: Any = services.copy(trainable=True)
         self.discriminator = discriminator
         width = discriminator.encoder.backbone.get_input_embeddings().weight.shape[1]
         with own_draws(spec.seed, spec.name, "replaced_tokens"):
             self.enter = between(spec.embedding_dim, width)
             self.detect = nn.Linear(spec.hidden_size, 1)
-        if self.generator is not None:
-            self.generator.build(spec)
+        if (generator := self.init_args["generator"]) is not None:
+            self.generator = services.frozen(generator)
         else:
-            self.first_encoder = spec.copy_encoder()
-            self.first_lm_head = frozen(deepcopy(spec.lm_head()))
+            self.first_encoder = services.copy()
+            self.first_lm_head = services.lm_head(trainable=False)
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Sum over this process's tokens ÷ their average number per process; see the class and `Objective.forward`."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import checks
+from sentrep.encoder import EncoderServices
 from sentrep.objectives.base import Objective, WeightedSum
 from sentrep.types import EncoderSpec, TextBatch, TokenBatch, Views
 
@@ -43,9 +44,9 @@ class UncertaintyWeighted(Objective):
         self.reads_tokens = self.sum.need.tokens
         self.compiles = all(term.compiles for term in self.sum.terms.values())
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Build the terms, and start all weights at 1."""
-        self.sum.build(spec)
+        self.sum.build(spec, services)
         self.reads_layers = self.sum.need.layers
         self.log_variances = nn.Parameter(torch.zeros(len(self.sum.terms)))
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from torch import nn
 
 from sentrep.config import Configurable
-from sentrep.encoder import SentenceEncoder
+from sentrep.encoder import EncoderServices, SentenceEncoder
 from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
 
 
@@ -16,6 +16,10 @@ class ViewMaker(Configurable, nn.Module, ABC):
     """Makes the views of a batch with one forward pass of the encoder.
 
     Its own parameters and buffers are trained, saved and resumed with the module.
+
+    Attributes:
+        step: number of optimiser steps before this one, which `SentRepModule` sets: the same on every process and after
+            a resume.
 
     Examples:
         >>> from sentrep import ViewMaker, Views
@@ -26,7 +30,11 @@ class ViewMaker(Configurable, nn.Module, ABC):
         >>> views = OneVector()
     """
 
-    def build(self, spec: EncoderSpec) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = 0
+
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Create parameters and buffers here; called once, before the objectives and the optimiser are built."""
 
     @abstractmethod

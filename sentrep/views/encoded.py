@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import checks
-from sentrep.encoder import SentenceEncoder
+from sentrep.encoder import EncoderServices, SentenceEncoder
 from sentrep.random import plugin_draws
 from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
 from sentrep.views.base import ViewMaker
@@ -59,12 +59,12 @@ class EncodedViews(ViewMaker):
         for perturbation in self._active(Perturbation):
             check_place(perturbation, "input")
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """See `ViewMaker.build`."""
         for augmentation in self._active(TokenAugmentation):
-            augmentation.build(spec)
+            augmentation.build(spec, services)
         if self.positive_prompt is not None:
-            self._enclose = spec.add_prompt(self.positive_prompt)
+            self._enclose = services.add_prompt(self.positive_prompt)
 
     def forward(
         self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch], need: Need = Need()

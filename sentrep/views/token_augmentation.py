@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from torch import nn
 
 from sentrep.config import Configurable
+from sentrep.encoder import EncoderServices
 from sentrep.types import EncoderSpec, TokenBatch
 
 
@@ -49,9 +50,9 @@ class TokenAugmentation(Configurable, nn.Module, ABC):
         """Whether it leaves every sentence as it is."""
         return self.strength == 0
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Take note of the encoder, and create tensors; called once, before training."""
-        self.frame, self.longest, self.pad_token_id = spec.frame, spec.longest, spec.pad_token_id
+        self.frame, self.longest, self.pad_token_id = spec.frame, services.longest, spec.pad_token_id
 
     @abstractmethod
     def forward(self, tokens: TokenBatch) -> TokenBatch:

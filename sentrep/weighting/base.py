@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from torch import Tensor, nn
 
 from sentrep.config import Configurable
+from sentrep.encoder import EncoderServices
 from sentrep.types import EncoderSpec, TextBatch, Views
 
 
@@ -30,7 +31,7 @@ class PairWeighting(Configurable, nn.Module, ABC):
         super().__init__()
         self.metrics: dict[str, Tensor] = {}
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         """Create tensors; called once, before training."""
 
     @abstractmethod

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sentrep import checks, distributed
-from sentrep.encoder import FrozenEncoder
+from sentrep.encoder import EncoderServices
 from sentrep.errors import InputError
 from sentrep.functional import cosine_similarity_matrix
 from sentrep.types import EncoderSpec, TextBatch, Views
@@ -95,13 +95,13 @@ class ComplementaryWeighting(PairWeighting):
         super().__init__()
         checks.text(self, model=model)
         checks.flag(self, mask_noise=mask_noise)
-        self.complementary = FrozenEncoder(model)
+        self.model = model
         self.weigh = Threshold(threshold, kind, softness)
         self.mask_noise = mask_noise
 
-    def build(self, spec: EncoderSpec) -> None:
-        """Take note of the trained encoder's vocabulary."""
-        self.complementary.build(spec)
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
+        """Ask for the complementary model."""
+        self.complementary = services.frozen(self.model)
 
     @torch.no_grad()
     def forward(self, batch: TextBatch, views: Views, negatives: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from sentrep import InputError, SentenceEncoder
+from sentrep import EncoderServices, InputError, SentenceEncoder
 from sentrep.encoder import Compute, Lora
 from support import text_batch, tiny_encoder, toy_sentences
 
@@ -42,7 +42,7 @@ def test_tokens_added_to_a_built_encoder_are_refused_before_ids_are_read_or_stor
     for use in (
         lambda: encoder.encode("a dog"),
         lambda: encoder.tokenize.fingerprint,
-        lambda: encoder.spec(0),
+        lambda: EncoderServices(encoder, 0).frozen("teacher"),
         lambda: encoder.save_pretrained(tmp_path / "model"),
     ):
         with pytest.raises(InputError, match=r"had 2110 tokens .* has 2111 now; add tokens to a model folder"):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import (
+    EncoderServices,
     EncoderSpec,
     InputError,
     Objective,
@@ -23,7 +24,7 @@ from sentrep import (
     Views,
     distributed,
 )
-from sentrep.encoder import EncoderCopy, FrozenEncoder, frozen
+from sentrep.encoder import EncoderCopy, frozen
 from sentrep.functional import info_nce
 from sentrep.stability import SAM
 from support import (
@@ -52,8 +53,8 @@ class AgainstCopy(Objective):
         super().__init__()
         self.kind = {"trainable": trainable, "momentum": momentum}
 
-    def build(self, spec: EncoderSpec) -> None:
-        self.copy = spec.copy_encoder(**self.kind)
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
+        self.copy = services.copy(**self.kind)
         self.judge = frozen(nn.Sequential(nn.Linear(spec.embedding_dim, 4), nn.Dropout(0.5)))
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
@@ -79,12 +80,13 @@ def copies(module: SentRepModule) -> list[EncoderCopy]:
 
 
 def test_equal_copies_that_are_not_trained_are_one() -> None:
-    spec = tiny_encoder().spec(0)
-    assert spec.copy_encoder() is spec.copy_encoder()
-    assert spec.copy_encoder(momentum=0.9) is spec.copy_encoder(momentum=0.9)
-    several = [spec.copy_encoder(), *(spec.copy_encoder(momentum=m) for m in (0.0, 0.9))]
-    several += [spec.copy_encoder(trainable=True) for _ in range(2)]
+    services = EncoderServices(tiny_encoder(), 0)
+    assert services.copy() is services.copy()
+    assert services.copy(momentum=0.9) is services.copy(momentum=0.9)
+    several = [services.copy(), *(services.copy(momentum=m) for m in (0.0, 0.9))]
+    several += [services.copy(trainable=True) for _ in range(2)]
     assert len({*several}) == 5
+    assert {*several} == {*services.copies}
 
 
 def test_modes_and_what_is_trained() -> None:
@@ -111,8 +113,8 @@ def test_modes_and_what_is_trained() -> None:
 
 @pytest.mark.parametrize("arguments", [{"momentum": 1.0}, {"momentum": -0.1}, {"trainable": True, "momentum": 0.5}])
 def test_what_no_copy_can_be_is_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="copy_encoder: "):
-        tiny_encoder().spec(0).copy_encoder(**arguments)
+    with pytest.raises(InputError, match="copy: "):
+        EncoderServices(tiny_encoder(), 0).copy(**arguments)
 
 
 class Follow(lightning.Callback):
@@ -146,8 +148,8 @@ def test_a_copy_of_the_module_follows_its_own_encoder() -> None:
         for parameter in again.encoder.parameters():
             parameter.add_(1.0)
     before = copy.deepcopy(copies(module)[0].state_dict())
-    copies(again)[0].follow()
-    copies(module)[0].follow()
+    copies(again)[0].after_step()
+    copies(module)[0].after_step()
     assert_same(dict(copies(module)[0].state_dict()), before)
     moved = [a - b for a, b in zip(copies(again)[0].parameters(), copies(module)[0].parameters(), strict=True)]
     assert all(torch.allclose(tensor, torch.full_like(tensor, 0.5), atol=1e-6) for tensor in moved)
@@ -203,12 +205,11 @@ def test_bf16_trains_with_copies() -> None:
 
 def test_a_frozen_model_predicts_tokens(teacher: str) -> None:
     encoder = tiny_encoder(rows_at_once=3)
-    model = FrozenEncoder(teacher)
-    model.build(encoder.spec(0))
+    model = EncoderServices(encoder, 0).frozen(teacher)
     tokens = text_batch(encoder, SENTENCES[:7]).anchor
     logits = model.predict_tokens(tokens)
     alone = SentenceEncoder.from_pretrained(teacher)
-    expected = alone.spec(0).lm_head().eval()(alone(tokens).token_states)
+    expected = alone.language_model_head(0).eval()(alone(tokens).token_states)
     assert logits.shape == (*tokens.input_ids.shape, encoder.vocab_size)
     assert not logits.requires_grad
     real = tokens.attention_mask.bool()

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 import torch
-from samplers import DRAWN, KINDS, REMEMBERING, WIDTH, built, embeddings, spec
+from samplers import DRAWN, KINDS, REMEMBERING, WIDTH, advance, built, embeddings, services, spec
 from torch import Tensor
 
 from references import samplers as references
@@ -28,7 +28,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 def _after(kind: str, steps: int = 2) -> NegativeSampler:
     sampler = built(kind)
     for step in range(steps):
-        sampler.update(embeddings(step)[0])
+        advance(sampler, embeddings(step)[0])
     return sampler
 
 
@@ -37,7 +37,7 @@ def _after(kind: str, steps: int = 2) -> NegativeSampler:
 def test_number_is_a_multiple_of_the_batch(kind: str, ratio: float, rows: int, expected: int) -> None:
     sampler = built(kind, ratio=ratio)
     for step in range(2):
-        sampler.update(embeddings(step, rows)[0])
+        advance(sampler, embeddings(step, rows)[0])
     assert len(sampler.sample(*embeddings(2, rows))) == expected
 
 
@@ -72,7 +72,7 @@ def test_what_was_drawn_is_plain_and_neither_it_nor_the_inputs_are_changed(kind:
     assert not any(parameter.requires_grad or parameter.grad is not None for parameter in sampler.parameters())
     assert drawn.shape[-1] == WIDTH
     copied = drawn.clone()
-    sampler.update(batch[0])
+    advance(sampler, batch[0])
     assert torch.equal(drawn, copied)
     assert_same(batch, embeddings(2))
 
@@ -82,7 +82,7 @@ def test_one_draw_per_step(kind: str) -> None:
     sampler = _after(kind)
     batch = embeddings(2)
     first, again = sampler.sample(*batch), sampler.sample(*batch)
-    sampler.update(embeddings(3)[0])
+    advance(sampler, embeddings(3)[0])
     assert torch.equal(first, again)
     assert not torch.equal(first, sampler.sample(*batch))
 
@@ -92,7 +92,7 @@ def test_streams_and_seeds_differ(kind: str) -> None:
     draws = []
     for stream, seed in (("a", 5), ("b", 5), ("a", 6)):
         sampler = built(kind, stream, seed)
-        sampler.update(embeddings(0)[0])
+        advance(sampler, embeddings(0)[0])
         draws.append(sampler.sample(*embeddings(1)))
     assert not torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
@@ -114,13 +114,14 @@ def test_state_goes_through_a_safe_checkpoint_in_mid_stream(kind: str) -> None:
     file.seek(0)
     before = copy.deepcopy(sampler.state_dict())
     other.load_state_dict(sampler.state_dict())
-    other.update(embeddings(7)[0])  # which is no other's
+    advance(other, embeddings(7)[0])  # which is no other's
     assert_same(sampler.state_dict(), before)
     other.load_state_dict(torch.load(file, weights_only=True))
+    other.step = sampler.step  # as `SentRepModule` sets it
     for step in range(3, 6):
         assert torch.equal(sampler.sample(*embeddings(step)), other.sample(*embeddings(step)))
-        sampler.update(embeddings(step)[0])
-        other.update(embeddings(step)[0])
+        advance(sampler, embeddings(step)[0])
+        advance(other, embeddings(step)[0])
     assert_same(sampler.state_dict(), other.state_dict())
 
 
@@ -129,7 +130,7 @@ def test_update_works_without_gradients_enabled(kind: str) -> None:
     sampler = built(kind)
     with torch.no_grad():
         for step in range(2):
-            sampler.update(embeddings(step)[0])
+            advance(sampler, embeddings(step)[0])
     assert_same(sampler.state_dict(), _after(kind).state_dict())
 
 
@@ -138,9 +139,9 @@ def test_bf16_embeddings_and_autocast(kind: str) -> None:
     rounded = [tuple(t.bfloat16() for t in embeddings(step)) for step in range(3)]
     expected, sampler = built(kind), built(kind)
     for anchors, _ in rounded[:2]:
-        expected.update(anchors.float())
+        advance(expected, anchors.float())
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            sampler.update(anchors)
+            advance(sampler, anchors)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         drawn = sampler.sample(*rounded[2])
     assert drawn.dtype == torch.float32
@@ -156,7 +157,7 @@ def test_broken_and_small_and_large_batches_are_survived(kind: str) -> None:
             anchors[:] = torch.nan
         if step == 2:
             anchors[0, 1], anchors[3], anchors[6, 2] = torch.nan, torch.inf, 1e30
-        sampler.update(anchors)
+        advance(sampler, anchors)
         drawn = sampler.sample(*embeddings(step + 1, rows))
         assert drawn.isfinite().all()
         assert not drawn.numel() or drawn.abs().max() < 1e3
@@ -167,7 +168,7 @@ def _third_loss(
 ) -> tuple[Contrastive, Tensor, Views]:
     """An objective in its third step, the loss, whose gradient has been taken, and the views."""
     objective = Contrastive(negatives={"extra": built(kind)}, keep_hardest=keep_hardest)
-    objective.build(spec())
+    objective.build(spec(), services())
     for step in range(3):
         anchor, positive = (rows.bfloat16().to(dtype).requires_grad_() for rows in embeddings(step))
         output = EncoderOutput(anchor, anchor[:, None], anchor[:, None])
@@ -223,7 +224,7 @@ def test_a_checkpoint_from_the_cpu_goes_on_on_a_gpu(kind: str) -> None:
         drawn = sampler.sample(anchors, keys)
         assert drawn.is_cuda
         assert drawn.isfinite().all()
-        sampler.update(anchors)
+        advance(sampler, anchors)
 
 
 @every_kind

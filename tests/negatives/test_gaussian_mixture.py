@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from samplers import WIDTH, built, embeddings
+from samplers import WIDTH, advance, built, embeddings
 from sklearn.mixture import GaussianMixture
 
 from references.samplers import StepwiseEM
@@ -27,7 +27,7 @@ def test_equals_stepwise_em_in_loops(covariance: str, decay: float) -> None:
     reference = StepwiseEM(seeds, rows.var(0, correction=0), decay, floor=0.05, full=covariance == "full")
     for step in range(5):
         rows = embeddings(step, rows=40)[0]
-        sampler.update(rows)
+        advance(sampler, rows)
         reference.update(rows)
         torch.testing.assert_close(sampler.mass.double(), torch.tensor(reference.s0).double(), rtol=1e-3, atol=1e-3)
         torch.testing.assert_close(sampler.mean.double(), reference.means, rtol=1e-3, atol=1e-3)
@@ -43,7 +43,7 @@ def test_equals_stepwise_em_in_loops(covariance: str, decay: float) -> None:
 def test_draws_have_the_mixture_s_moments(covariance: str) -> None:
     sampler = _mixture(covariance=covariance, components=2)
     for step in range(4):
-        sampler.update(embeddings(step, rows=40)[0])
+        advance(sampler, embeddings(step, rows=40)[0])
     sampler.ratio = 5000.0
     drawn = sampler.sample(*embeddings(0, rows=8))  # 40,000 draws
     share = (sampler.mass / sampler.mass.sum())[:, None]
@@ -61,7 +61,7 @@ def test_draws_have_the_mixture_s_moments(covariance: str) -> None:
 def test_dead_components_are_seeded_again_from_the_step_generator() -> None:
     rows = embeddings(0, rows=64)[0]
     sampler = _mixture(components=3, decay=1.0)
-    sampler.update(rows)
+    advance(sampler, rows)
     sampler.mass[1] = 4e-3 * sampler.mass.sum()  # 1.2 % of its even part, which is enough
     sampler._responsibilities(rows)
     assert sampler.mass[1] > 0
@@ -71,7 +71,7 @@ def test_dead_components_are_seeded_again_from_the_step_generator() -> None:
     sampler._responsibilities(rows)
     order = torch.randperm(len(rows), generator=step_generator(5, "extra/fit", 1))
     assert torch.equal(sampler.mean[1], rows[order[1]])
-    sampler.update(rows)
+    advance(sampler, rows)
     assert sampler.mass[1] > 1
     assert sampler.mass.sum().item() == pytest.approx(living + len(rows), abs=0.01)
 
@@ -81,7 +81,7 @@ def test_fewer_rows_than_components_and_dimensions_far_from_the_origin(covarianc
     sampler = _mixture(covariance=covariance, components=5)
     batch = 1e4 + embeddings(0, rows=3)[0]
     for _ in range(5):
-        sampler.update(batch)
+        advance(sampler, batch)
     drawn = sampler.sample(batch, batch)
     assert drawn.isfinite().all()
     assert (drawn - 1e4).abs().max() < 100
@@ -91,10 +91,10 @@ def test_identical_rows_leave_a_mixture_that_recovers() -> None:
     sampler = _mixture()
     same = torch.ones(8, WIDTH)
     for _ in range(3):
-        sampler.update(same)
+        advance(sampler, same)
     torch.testing.assert_close(sampler.sample(same, same), same, rtol=0, atol=1e-4)
     for step in range(20):
-        sampler.update(embeddings(step, rows=40)[0])
+        advance(sampler, embeddings(step, rows=40)[0])
     drawn = sampler.sample(*embeddings(0, rows=400))
     torch.testing.assert_close(drawn.mean(0), torch.linspace(-2, 3, WIDTH), rtol=0, atol=1.0)
     assert drawn.std(0).min() > 0.5
@@ -119,13 +119,13 @@ def test_the_refitted_mixture_is_scikit_learns_of_the_last_batches(window: int, 
             expected.append(torch.tensor(model.means_[k]) + factor @ epsilon)
         drawn = sampler.sample(anchors, keys)
         torch.testing.assert_close(drawn.double(), torch.stack(expected), rtol=0, atol=1e-4)
-        sampler.update(anchors)
+        advance(sampler, anchors)
 
 
 def test_a_window_with_fewer_rows_than_components_draws_nothing() -> None:
     sampler = built("refitted mixture", components=5, window=3)
     assert len(sampler.sample(*embeddings(rows=4))) == 0
-    sampler.update(embeddings(rows=4)[0])
+    advance(sampler, embeddings(rows=4)[0])
     assert len(sampler.sample(*embeddings(rows=4))) == 4
     assert len(sampler.sample(*embeddings(rows=1))) == 1  # as many rows as components
     alone = built("refitted mixture", components=1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from samplers import WIDTH, built, embeddings, spec
+from samplers import WIDTH, advance, built, embeddings, services, spec
 
 from references.info_nce import info_nce_loop
 from references.samplers import mixed_negatives
@@ -31,7 +31,7 @@ def test_it_equals_the_loop(share: float) -> None:
         anchors, keys = embeddings(step)
         expected = torch.tensor(mixed_negatives(keys, partners(step), share))
         torch.testing.assert_close(sampler.sample(anchors, keys)[:, 0], expected)
-        sampler.update(anchors)
+        advance(sampler, anchors)
 
 
 def test_nobody_is_mixed_with_itself_and_anybody_with_anybody_else() -> None:
@@ -39,7 +39,7 @@ def test_nobody_is_mixed_with_itself_and_anybody_with_anybody_else() -> None:
     for _ in range(60):
         others = sampler.sample(keys, keys)[:, 0].argmax(1)
         seen |= {*enumerate(others.tolist())}
-        sampler.update(keys)
+        advance(sampler, keys)
     assert seen == {(row, other) for row in range(5) for other in range(5) if row != other}
 
 
@@ -50,7 +50,7 @@ def test_a_single_sentence_has_nobody_to_be_mixed_with() -> None:
 def test_the_loss_is_the_paper_s_in_value_and_gradient() -> None:
     anchor, positive, _ = leaves = list(torch.randn(3, 8, WIDTH, dtype=torch.float64).requires_grad_().unbind())
     objective = Contrastive(0.1, {"extra": MixedNegatives(share=0.3)})
-    objective.build(spec())
+    objective.build(spec(), services())
     loss = objective(Views(anchor, positive, None, NOTHING, NOTHING), NOTHING)
     mixed = torch.tensor(mixed_negatives(positive.detach(), partners(0), 0.3), dtype=torch.float64)[:, None]
     expected = info_nce_loop(anchor, positive, 0.1, [*range(8)], None, None, 1.0, 0.0, mixed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from samplers import KINDS, WIDTH, built, embeddings, spec
+from samplers import KINDS, WIDTH, built, embeddings, services, spec
 from torch import Tensor
 
 from sentrep import distributed
@@ -28,7 +28,7 @@ def train(kinds: list[str], keep_hardest: float = 1.0) -> tuple[list[float], Ten
     matrix = torch.eye(WIDTH, requires_grad=True)
     samplers = {kind: built(kind, stream=kind, weight=0.7) for kind in kinds}
     objective = Contrastive(0.5, samplers, keep_hardest=keep_hardest)
-    objective.build(spec())
+    objective.build(spec(), services())
     optimizer = torch.optim.SGD([matrix], lr=0.2)
     world, rank = distributed.world_size(), distributed.rank()
     losses = []

@@ -47,4 +47,4 @@ def _all_other_plugins(teacher: str) -> SentRepModule:
 @pytest.mark.parametrize("build", [_all_samplers, _all_other_plugins])
 def test_resumed_equals_uninterrupted(build: Callable[[str], SentRepModule], teacher: str, tmp_path: Path) -> None:
     state = assert_resumes(functools.partial(build, teacher), tmp_path).state_dict()
-    assert sum("negatives" in name and name.endswith("_extra_state") for name in state) >= 2, "the samplers' too"
+    assert any("negatives" in name and name.endswith("_extra_state") for name in state), "the samplers' too"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from samplers import spec
+from samplers import services, spec
 from torch import Tensor
 
 from references.samplers import dose
@@ -111,7 +111,7 @@ def test_each_sampler_has_a_dose_of_its_own(way: str) -> None:
         if plain
         else BinaryContrastive(0.3, samplers, SelfWeighting(0.1))
     )
-    objective.build(spec(width=4))
+    objective.build(spec(width=4), services())
     objective(made, None)
     metrics = objective.metrics
     inner = objective if plain else objective.contrast

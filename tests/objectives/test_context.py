@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import (
+    EncoderServices,
     EncoderSpec,
     InputError,
     Objective,
@@ -41,10 +42,10 @@ class Reversed(Objective):
         self.parameter_options = options or {}
         self.seen: list[tuple[int, list[str]]] = []
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         self.name = spec.name
         self.layer = nn.Linear(spec.embedding_dim, spec.embedding_dim)
-        self.head = spec.lm_head() if self.tied else None
+        self.head = services.lm_head() if self.tied else None
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
         ids, mask = batch.anchor.input_ids, batch.anchor.attention_mask
@@ -66,8 +67,8 @@ class Both(Objective):
         self.inner = inner
         self.reads_tokens, self.projects_extra = inner.reads_tokens, inner.projects_extra
 
-    def build(self, spec: EncoderSpec) -> None:
-        self.inner.build(spec)
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
+        self.inner.build(spec, services)
 
     def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
         return self.inner.extra_inputs(batch)
@@ -87,7 +88,7 @@ def test_objectives_with_equal_keys_see_their_own_inputs() -> None:
         (output,) = objective.views.extra.values()
         assert output.token_states.shape[1] >= words
         assert objective.views.projected["first"].shape == (4, 7)
-        assert objective.seen == ([] if name == "both" else [(1, ["first"]), (2, ["first"])])
+        assert objective.seen == ([] if name == "both" else [(0, ["first"]), (1, ["first"])])
     assert not torch.equal(terms["a"].views.projected["first"], terms["b"].views.projected["first"])  # type: ignore[union-attr]
 
 
@@ -163,7 +164,7 @@ def test_training_with_own_settings_resumes_exactly(tmp_path: Path, optimizer: A
         return SentRepModule(tiny_encoder(dropout=0.1), terms, optimizer=optimizer, seed=1)
 
     whole = assert_resumes(build, tmp_path, gradient_clip_val=0.5)
-    assert whole.objectives.step == whole.objectives.terms["slow"].step == 4
+    assert whole.step == whole.objectives.terms["slow"].step == 4
     start = build().state_dict()
     moved = {name for name, tensor in whole.state_dict().items() if not torch.equal(tensor, start[name])}
     assert "objectives.terms.fast.layer.weight" in moved

@@ -10,7 +10,7 @@ from plugins import objectives
 from samplers import KINDS
 from torch import Tensor
 
-from sentrep import EncoderSpec, Objective, ProjectionHead, SentenceEncoder, TextBatch, Views
+from sentrep import EncoderServices, EncoderSpec, Objective, ProjectionHead, SentenceEncoder, TextBatch, Views
 from sentrep.encoder import Flow
 from sentrep.objectives import (
     FlowLikelihood,
@@ -20,7 +20,7 @@ from sentrep.objectives import (
     WeightedSum,
 )
 from sentrep.views import EncodedViews
-from support import rebuilt, text_batch, tiny_encoder, toy_sentences
+from support import plugged, rebuilt, text_batch, tiny_encoder, toy_sentences
 
 NAMES = [name for name in objectives("") if name.removeprefix("contrastive, ") not in KINDS]
 
@@ -30,10 +30,12 @@ def objective(request: pytest.FixtureRequest, teacher: str) -> Objective:
     return objectives(teacher)[request.param]()
 
 
-def step(objective: Objective, autocast: bool = False) -> tuple[Tensor, Views, TextBatch, SentenceEncoder, EncoderSpec]:
+def step(
+    objective: Objective, autocast: bool = False
+) -> tuple[Tensor, Views, TextBatch, SentenceEncoder, tuple[EncoderSpec, EncoderServices]]:
     encoder = tiny_encoder(dropout=0.0, modules=[Flow(steps=2)] if isinstance(objective, FlowLikelihood) else [])
     encoder.attach_head(ProjectionHead("mlp"))
-    objective.build(encoder.spec(seed=5))
+    objective.build(*plugged(encoder, 5))
     need = WeightedSum([objective]).need
     sentences = toy_sentences(18)
     batch = text_batch(encoder, sentences[:6], sentences[6:12], sentences[12:])
@@ -47,7 +49,7 @@ def step(objective: Objective, autocast: bool = False) -> tuple[Tensor, Views, T
     assert torch.equal(views.anchor, before[0])  # type: ignore[arg-type]
     assert torch.equal(views.positive, before[1])  # type: ignore[arg-type]
     assert torch.equal(batch.anchor.input_ids, before[2].anchor.input_ids)  # type: ignore[union-attr]
-    return loss, views, batch, encoder, encoder.spec(seed=5)
+    return loss, views, batch, encoder, plugged(encoder, 5)
 
 
 def test_the_value_is_a_finite_scalar_whose_gradient_reaches_the_encoder(objective: Objective) -> None:
@@ -81,7 +83,7 @@ def test_the_state_survives_a_round_trip(objective: Objective) -> None:
     with torch.no_grad():
         objective.after_step(views)
     again: Objective = type(objective)(**objective.init_args)
-    again.build(spec)
+    again.build(*spec)
     again.load_state_dict(copy.deepcopy(objective.state_dict()))
     torch.manual_seed(4)
     again.extra_inputs(batch)

@@ -303,8 +303,8 @@ class Wrapped(Objective):
         super().__init__()
         self.inner = inner
 
-    def build(self, spec: Any) -> None:
-        self.inner.build(spec)
+    def build(self, spec: Any, services: Any) -> None:
+        self.inner.build(spec, services)
 
     def extra_inputs(self, batch: Any) -> Any:
         return self.inner.extra_inputs(batch)
@@ -331,8 +331,8 @@ def test_decoder_and_head_are_trained_resumed_and_handed_on_but_not_exported(tmp
     terms: Any = SentRepModule.load_from_checkpoint(path, trust_plugins=True).objectives.terms
     assert terms["denoising"].lm_head is terms["tsdae"].inner.lm_head
     head = whole.objectives.terms["denoising"].lm_head.state_dict()
-    assert_same(SentenceEncoder(str(path)).spec(seed=0).lm_head().state_dict(), head)
-    fresh = SentenceEncoder(str(path), pretrained=False).spec(seed=0).lm_head().state_dict()
+    assert_same(SentenceEncoder(str(path)).language_model_head(0).state_dict(), head)
+    fresh = SentenceEncoder(str(path), pretrained=False).language_model_head(0).state_dict()
     assert any(not torch.equal(fresh[name], tensor) for name, tensor in head.items())
     names = [name for name, _ in SentenceEncoder.from_pretrained(path).named_parameters()]
     assert not [name for name in names if "decoder" in name or "lm_head" in name]

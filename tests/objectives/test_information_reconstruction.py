@@ -13,15 +13,15 @@ from references.information import information_loop
 from sentrep import EncoderSpec, InputError, SentRepModule, TextBatch, Views
 from sentrep.objectives import InformationReconstruction
 from sentrep.types import EncoderOutput, Layers, Need
-from support import assert_same_gradients, loss_and_gradients, text_batch, tiny_encoder, toy_sentences
+from support import assert_same_gradients, loss_and_gradients, plugged, text_batch, tiny_encoder, toy_sentences
 
 SMALL: dict[str, Any] = {"layer": 1, "layers": 2, "heads": 2, "feed_forward": 40, "dropout": 0.0}
 
 
 def step(seed: int = 0) -> tuple[InformationReconstruction, TextBatch, EncoderSpec]:
     encoder = tiny_encoder(dropout=0.0).double()
-    objective, spec = InformationReconstruction(**SMALL), encoder.spec(seed=5)
-    objective.build(spec)
+    objective, (spec, services) = InformationReconstruction(**SMALL), plugged(encoder, 5)
+    objective.build(spec, services)
     return objective.double(), text_batch(encoder, toy_sentences(5)), spec
 
 
@@ -73,5 +73,6 @@ def test_the_lower_layer_is_that_in_the_middle() -> None:
     module = SentRepModule(tiny_encoder(), [InformationReconstruction(heads=2)])
     assert module.objectives.need == Need(tokens=False, layers=(1,))
     objective = InformationReconstruction(heads=2)
-    objective.build(replace(tiny_encoder().spec(seed=1), layers=5))
+    spec, services = plugged(tiny_encoder())
+    objective.build(replace(spec, layers=5), services)
     assert objective.reads_layers == (2,)

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from samplers import spec
+from samplers import services, spec
 
 from objectives.test_readings import NOTHING, WIDTH, assert_equals, built, vectors
 from references.info_nce import info_nce_loop
 from references.two_encoders import contrastive_tension, momentum_contrast
-from sentrep import InputError, ProjectionHead, SentRepModule
+from sentrep import InputError, ProjectionHead, SentRepModule, ViewMaker
 from sentrep.negatives import MemoryBank
 from sentrep.objectives import (
     Alignment,
@@ -109,7 +109,7 @@ def test_trained_weights_equal_the_formula() -> None:
     views = Views(anchors, positives, None, NOTHING, NOTHING)
     parts = [Alignment(), RankingConsistency()]
     objective = UncertaintyWeighted(dict(zip("ab", parts, strict=True)))
-    objective.build(spec(width=WIDTH))
+    objective.build(spec(width=WIDTH), services())
     s = torch.tensor([0.5, -0.25], requires_grad=True)
     objective.log_variances.data.copy_(s.detach())
     expected = sum(torch.exp(-x) * part(views, NOTHING) + x for x, part in zip(s, parts, strict=True))
@@ -149,19 +149,17 @@ def test_a_nested_objective_sees_its_own_extra_inputs_cut() -> None:
 
 @pytest.mark.parametrize("kind", [Matryoshka, UncertaintyWeighted])
 def test_what_is_held_counts_steps_and_goes_on_from_them(kind: type[Objective]) -> None:
-    def made() -> WeightedSum:
-        held = Matryoshka(Alignment(), [2, WIDTH]) if kind is Matryoshka else UncertaintyWeighted({"a": Alignment()})
-        whole = WeightedSum({"outer": held})
-        whole.build(spec(width=WIDTH))
-        return whole
+    def made() -> SentRepModule:
+        held = Matryoshka(Alignment(), [2, 4]) if kind is Matryoshka else UncertaintyWeighted({"a": Alignment()})
+        return SentRepModule(tiny_encoder(), {"outer": held})
 
     first, resumed = made(), made()
     anchors, positives, *_ = vectors()
     for _ in range(3):
-        first.after_step(Views(anchors, positives, None, NOTHING, NOTHING))
+        first.end_step(Views(anchors, positives, None, NOTHING, NOTHING))
     resumed.load_state_dict(first.state_dict())
     for whole in (first, resumed):
-        assert {part.step for part in whole.modules() if isinstance(part, Objective)} == {3}
+        assert {part.step for part in whole.modules() if isinstance(part, Objective | ViewMaker)} == {3}
 
 
 @pytest.mark.parametrize(

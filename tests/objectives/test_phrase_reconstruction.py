@@ -13,7 +13,7 @@ from sentrep.functional.phrases import find_phrases
 from sentrep.objectives import PhraseReconstruction
 from sentrep.types import TextBatch, TokenBatch
 from sentrep.views import EncodedViews
-from support import assert_same_gradients, text_batch, tiny_encoder, toy_sentences
+from support import assert_same_gradients, plugged, text_batch, tiny_encoder, toy_sentences
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.9])
@@ -46,7 +46,7 @@ def test_value_and_gradients_are_those_of_the_loops(width: int | None) -> None:
     if width:
         encoder.attach_head(ProjectionHead("linear", out_features=width))
     objective = PhraseReconstruction(share=0.4, layers=2, heads=2, dropout=0.0, product=0.7, difference=1.3)
-    objective.build(encoder.spec(seed=1))
+    objective.build(*plugged(encoder, 1))
     encoder.double(), objective.double()
     batch = text_batch(encoder, toy_sentences(5))
     views = EncodedViews()(encoder, batch, objective.extra_inputs(batch))
@@ -75,7 +75,7 @@ def test_value_and_gradients_are_those_of_the_loops(width: int | None) -> None:
 
 def test_heads_divide_the_width() -> None:
     with pytest.raises(InputError, match="heads must divide the encoder's width 32"):
-        PhraseReconstruction(heads=5).build(tiny_encoder().spec(seed=1))
+        PhraseReconstruction(heads=5).build(*plugged(tiny_encoder(), 1))
 
 
 def rows_of(*sentences: list[int]) -> TextBatch:
@@ -87,7 +87,7 @@ def rows_of(*sentences: list[int]) -> TextBatch:
 def answers(objective: PhraseReconstruction, batch: TextBatch, guess: Tensor) -> Tensor:
     """The loss where the head names these tokens, (B, T), with a logit of 3."""
     encoder = tiny_encoder(dropout=0.0)
-    objective.build(encoder.spec(seed=1))
+    objective.build(*plugged(encoder, 1))
     views = EncodedViews()(encoder, batch, objective.extra_inputs(batch))
     logits = 3.0 * F.one_hot(guess, encoder.vocab_size)
     objective.lm_head.forward = lambda states: logits  # type: ignore[method-assign]
@@ -127,5 +127,5 @@ def test_every_token_can_be_in_a_phrase() -> None:
 
 def test_the_start_is_drawn_as_bert_draws() -> None:
     objective = PhraseReconstruction(heads=2, layers=1)
-    objective.build(tiny_encoder().spec(seed=1))
+    objective.build(*plugged(tiny_encoder(), 1))
     assert 0.01 < objective.start.std() < 0.03

@@ -14,7 +14,7 @@ from sentrep import InputError
 from sentrep.functional import info_nce
 from sentrep.objectives import Contrastive, Distillation, MaskedTriplet, RankingConsistency
 from sentrep.types import Views
-from support import text_batch, tiny_encoder, toy_sentences
+from support import plugged, text_batch, tiny_encoder, toy_sentences
 
 
 @pytest.mark.parametrize("kind", ["listnet", "listmle", "pointwise"])
@@ -24,6 +24,7 @@ def test_distillation_equals_the_loop(kind: Any, own: bool, second: str | None) 
     anchors, positives, *taught = vectors()
     objective = Distillation("first", 0.3, 0.2, kind, second, first_share=0.3, own=own)
     teacher, other = (similarities(taught[0], taught[1], own), similarities(taught[1], taught[0], own))
+    objective.build(*plugged(tiny_encoder()))
     objective.teacher.embed_pairs = lambda batch: (taught[0].detach(), taught[1].detach())  # type: ignore[method-assign]
     if objective.second_teacher is not None:
         swapped = (taught[1].detach(), taught[0].detach())
@@ -36,16 +37,21 @@ def test_distillation_equals_the_loop(kind: Any, own: bool, second: str | None) 
 
 
 def test_two_teachers_are_remembered() -> None:
-    state = Distillation("one", second_model="two").get_extra_state()
+    def made(model: str, second: str | None = None) -> Distillation:
+        objective = Distillation(model, second_model=second)
+        objective.build(*plugged(tiny_encoder()))
+        return objective
+
+    state = made("one", "two").get_extra_state()
     assert (state["model"], state["second"]["model"]) == ("one", "two")
     state["second"]["fingerprint"] = "abc"
-    again = Distillation("one", second_model="two")
+    again = made("one", "two")
     again.set_extra_state(state)
     assert again.get_extra_state() == state
-    alone = Distillation("one").get_extra_state()
+    alone = made("one").get_extra_state()
     again.set_extra_state(alone)  # of a run with one teacher
     assert again.get_extra_state()["second"] == state["second"]
-    one = Distillation("one")
+    one = made("one")
     one.set_extra_state(state)
     assert one.get_extra_state() == alone
 
@@ -100,7 +106,7 @@ def test_triplets_equal_the_loop() -> None:
 def test_the_smaller_span_lies_in_the_larger() -> None:
     encoder = tiny_encoder()
     objective = MaskedTriplet()
-    objective.build(encoder.spec(seed=0))
+    objective.build(*plugged(encoder, 0))
     batch = text_batch(encoder, toy_sentences(30))
     extra = objective.extra_inputs(batch)
     own = batch.anchor.own(encoder.spec(seed=0).frame)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from samplers import spec
+from samplers import services, spec
 from torch import Tensor, nn
 
 from references.dclr import released_loss
@@ -34,7 +34,7 @@ def vectors(rows: int = 5) -> list[Tensor]:
 
 
 def built(objective: Objective) -> Objective:
-    objective.build(spec(width=WIDTH))
+    objective.build(spec(width=WIDTH), services())
     return objective
 
 

@@ -12,16 +12,15 @@ from torch import Tensor
 from objectives.test_readings import NOTHING
 from references.replaced_tokens import detection_loop
 from sentrep import ProjectionHead, SentenceEncoder, SentRepModule
-from sentrep.encoder.loading.lm_head import head_to_keep
 from sentrep.objectives import MaskedLanguageModeling, ReplacedTokenDetection
 from sentrep.types import TextBatch, TokenBatch, Views
-from support import assert_same_gradients, loss_and_gradients, text_batch, tiny_encoder, toy_sentences
+from support import assert_same_gradients, loss_and_gradients, plugged, text_batch, tiny_encoder, toy_sentences
 
 
 def built(generator: str | None = None) -> tuple[ReplacedTokenDetection, SentenceEncoder, TextBatch]:
     encoder = tiny_encoder(dropout=0.0)
     objective = ReplacedTokenDetection(generator)
-    objective.build(encoder.spec(seed=3))
+    objective.build(*plugged(encoder, 3))
     return objective, encoder, text_batch(encoder, toy_sentences(6))
 
 
@@ -79,7 +78,7 @@ def test_the_generator_is_the_first_encoder_and_stays(tmp_path: Path) -> None:
     objective, encoder, batch = built()
     chosen = torch.tensor([1, 2])
     states = encoder(batch.anchor).token_states.flatten(0, 1)[chosen]
-    expected = encoder.spec(seed=3).lm_head()(states)
+    expected = encoder.language_model_head(3)(states)
     torch.testing.assert_close(objective._guess(batch.anchor, chosen), expected)
     trained = {name.split(".")[0] for name, p in objective.named_parameters() if p.requires_grad}
     assert trained == {"discriminator", "detect"}
@@ -95,7 +94,7 @@ def test_the_checkpoint_names_the_head_that_is_trained() -> None:
     """Not the frozen one of the generator, though that comes first."""
     made: dict[str, Any] = {"difference": ReplacedTokenDetection(), "mlm": MaskedLanguageModeling()}
     module = SentRepModule(tiny_encoder(), made)
-    assert head_to_keep(module) == "objectives.terms.mlm.lm_head"
+    assert module.services.head_to_keep(module) == "objectives.terms.mlm.lm_head"
 
 
 def test_vectors_of_another_width_enter_by_a_layer() -> None:

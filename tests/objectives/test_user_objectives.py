@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import (
+    EncoderServices,
     EncoderSpec,
     InputError,
     NegativeSampler,
@@ -26,7 +27,7 @@ from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import Contrastive, UncertaintyWeighted, WeightedSum
 from sentrep.objectives.base import draw_weights
 from sentrep.stability import NonFiniteGuard
-from support import assert_same, quiet_trainer, text_batch, tiny_encoder, toy_data, toy_sentences
+from support import assert_same, plugged, quiet_trainer, text_batch, tiny_encoder, toy_data, toy_sentences
 
 
 class Returns(Objective):
@@ -221,15 +222,15 @@ def test_the_rehearsal_changes_nothing(tmp_path: Path) -> None:
 class Places(Returns):
     """Notes the name under which it is built."""
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         self.name = spec.name
 
 
 def test_an_objective_is_built_under_its_place_in_the_module(encoder: SentenceEncoder) -> None:
-    objective, spec = Places(), encoder.spec(seed=1)
-    WeightedSum({"mine": objective}).build(spec)
+    objective, (spec, services) = Places(), plugged(encoder, 1)
+    WeightedSum({"mine": objective}).build(spec, services)
     assert objective.name == "mine"
-    WeightedSum({"mine": objective}).build(replace(spec, name="outer"))
+    WeightedSum({"mine": objective}).build(replace(spec, name="outer"), services)
     assert objective.name == "outer.mine"
 
 
@@ -238,7 +239,7 @@ def test_the_layers_that_exist_can_be_read(encoder: SentenceEncoder, layer: int,
     objective = returns()
     objective.reads_layers = (layer,)
     with nullcontext() if exists else pytest.raises(InputError, match=f"it reads layer {layer}, but"):
-        WeightedSum({"mine": objective}).build(encoder.spec(seed=1))
+        WeightedSum({"mine": objective}).build(*plugged(encoder, 1))
 
 
 def test_modules_begin_as_bert_began() -> None:

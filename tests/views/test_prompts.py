@@ -13,7 +13,7 @@ from sentrep.encoder import Prompt
 from sentrep.objectives import Contrastive
 from sentrep.types import Need
 from sentrep.views import EncodedViews, TokenCutoff, WordRepetition
-from support import text_batch, tiny_encoder, toy_sentences
+from support import plugged, text_batch, tiny_encoder, toy_sentences
 
 OWN = '"[X]" means [MASK].'
 OTHERS = ['This sentence : "[X]" means [MASK] now.', "[MASK] is what [X] means."]
@@ -57,7 +57,7 @@ def test_vectors_and_gradients_are_those_of_two_encoders(
 ) -> None:
     encoder = prompted(OWN, subtract, family, **how)
     maker = EncodedViews(positive_prompt=other)
-    maker.build(encoder.spec(0))
+    maker.build(*plugged(encoder, 0))
     extra = text_batch(encoder, TEXTS[0]).anchor
     views = maker(encoder, text_batch(encoder, *TEXTS), {"more": extra}, need)
     found = [views.anchor, views.positive, views.negative, views.extra["more"].embedding]
@@ -75,7 +75,7 @@ def test_vectors_and_gradients_are_those_of_two_encoders(
 def test_augmentations_spare_the_words_of_either_prompt() -> None:
     encoder = prompted(OWN, False)
     maker = EncodedViews([WordRepetition(1.0), TokenCutoff(0.9)], "both", positive_prompt=OTHERS[0])
-    maker.build(encoder.spec(0))
+    maker.build(*plugged(encoder, 0))
     seen: list[Any] = []
     with encoder.register_forward_pre_hook(lambda module, arguments: seen.extend(arguments)):
         maker(encoder, text_batch(encoder, TEXTS[0]), {})

@@ -25,7 +25,7 @@ from sentrep.views import (
     ViewMaker,
     WordRepetition,
 )
-from support import rebuilt, text_batch, tiny_encoder, toy_sentences
+from support import plugged, rebuilt, text_batch, tiny_encoder, toy_sentences
 
 KINDS: list[TokenAugmentation] = [WordRepetition(), WordRepetition(1.0), TokenDeletion(0.4), TokenSwap(0.9)]
 FRAME = (2, 3)
@@ -162,7 +162,7 @@ def test_each_view_has_its_own_list(perturbs: Any) -> None:
     encoder = tiny_encoder(dropout=0.0, max_length=16)
     batch = text_batch(encoder, SENTENCES[:6], SENTENCES[6:12], SENTENCES[12:18])
     maker = EncodedViews([GaussianNoise(0.0), WordRepetition(1.0)], perturbs, [TokenSwap(0.9)])
-    maker.build(encoder.spec(0))
+    maker.build(*plugged(encoder, 0))
     torch.manual_seed(0)
     views = maker(encoder, batch, {"more": batch.anchor})
     read, frame = views.read, (1, 1)
@@ -184,10 +184,10 @@ def test_each_view_has_its_own_list(perturbs: Any) -> None:
 def test_denoising_rebuilds_what_was_read(kind: TokenAugmentation) -> None:
     encoder = tiny_encoder(dropout=0.0)
     objective = Denoising(layers=1, heads=2, feed_forward=48, dropout=0.0, noise=0.0)
-    objective.build(encoder.spec(0))
+    objective.build(*plugged(encoder, 0))
     batch = text_batch(encoder, SENTENCES[:6])
     maker = EncodedViews([kind])
-    maker.build(encoder.spec(0))
+    maker.build(*plugged(encoder, 0))
     views = maker(encoder, batch, {})
     read, views.read = views.read, None
     assert read is not None
@@ -200,7 +200,7 @@ def test_a_packed_pass_counts_the_tokens_that_are_read() -> None:
     encoder = tiny_encoder(dropout=0.0, layout="packed", pooling="mean")
     batch = text_batch(encoder, SENTENCES[:6])
     maker = EncodedViews([WordRepetition(1.0)])
-    maker.build(encoder.spec(0))
+    maker.build(*plugged(encoder, 0))
     views = maker(encoder, batch, {})
     assert views.read is not None
     assert views.read.positive is not None

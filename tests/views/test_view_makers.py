@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import (  # fmt: skip
+    EncoderServices,
     EncoderSpec,
     SentenceEncoder,
     SentRepModule,
@@ -32,12 +33,12 @@ class Scaled(ViewMaker):
 
     steps: Tensor
 
-    def build(self, spec: EncoderSpec) -> None:
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
         assert not hasattr(self, "scale"), "built once"
         self.scale = nn.Parameter(torch.ones(spec.embedding_dim))
         self.register_buffer("steps", torch.zeros(()))
         self.augmented = EncodedViews([WordRepetition(), TokenSwap(0.5), Masked()])
-        self.augmented.build(spec)
+        self.augmented.build(spec, services)
 
     def forward(
         self, encoder: SentenceEncoder, batch: TextBatch, extra: Mapping[str, TokenBatch], need: Need = Need()
@@ -53,8 +54,8 @@ class Scaled(ViewMaker):
 class Masked(TokenAugmentation):
     """A user's augmentation with a buffer."""
 
-    def build(self, spec: EncoderSpec) -> None:
-        super().build(spec)
+    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
+        super().build(spec, services)
         self.register_buffer("seen", torch.zeros(()))
 
     def forward(self, tokens: TokenBatch) -> TokenBatch:

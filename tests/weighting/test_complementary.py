@@ -16,7 +16,16 @@ from sentrep.encoder.fingerprint import fingerprint
 from sentrep.objectives import Contrastive
 from sentrep.training.parameter_groups import parameter_groups
 from sentrep.weighting import ComplementaryWeighting
-from support import FAMILIES, assert_same_gradients, loader, quiet_trainer, text_batch, tiny_encoder, toy_sentences
+from support import (
+    FAMILIES,
+    assert_same_gradients,
+    loader,
+    plugged,
+    quiet_trainer,
+    text_batch,
+    tiny_encoder,
+    toy_sentences,
+)
 
 SENTENCES = toy_sentences(16)
 ANCHORS, POSITIVES = SENTENCES[:8], SENTENCES[8:]
@@ -63,7 +72,7 @@ def test_the_weighted_loss_equals_eq_5_and_6(teacher: str, paired: bool, mask_no
         weighting=ComplementaryWeighting(teacher, threshold, mask_noise=mask_noise),
     )
     encoder = tiny_encoder()
-    objective.build(encoder.spec(seed=0))
+    objective.build(*plugged(encoder, 0))
     x = views()
     loss = objective(x, text_batch(encoder, ANCHORS, POSITIVES if paired else None))
     expected = weighted_loss(x.anchor, x.positive, noise, anchors, keys, threshold, 0.5, mask_noise)
@@ -76,7 +85,7 @@ def judgement(model: str | Path, sentences: list[str] = ANCHORS, noise: Tensor =
     """The weights that a complementary model gives the pairs of a batch."""
     encoder = tiny_encoder()
     weighting = ComplementaryWeighting(str(model), **{"threshold": 0.9, **arguments})
-    weighting.build(encoder.spec(seed=0))
+    weighting.build(*plugged(encoder, 0))
     return weighting(text_batch(encoder, sentences), views(), noise)
 
 
@@ -164,7 +173,7 @@ def test_another_model_under_the_same_name_is_refused_after_a_resume(tmp_path: P
 
     def weighting() -> ComplementaryWeighting:
         made = ComplementaryWeighting(str(folder), threshold=0.9)
-        made.build(encoder.spec(seed=0))
+        made.build(*plugged(encoder, 0))
         return made
 
     tiny_encoder(seed=3).save_pretrained(folder)

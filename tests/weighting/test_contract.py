@@ -14,7 +14,7 @@ from torch import Tensor
 from sentrep import PairWeighting, TextBatch, weighting
 from sentrep.objectives import Contrastive
 from sentrep.weighting import ComplementaryWeighting, SelfWeighting
-from support import rebuilt, text_batch, tiny_encoder
+from support import plugged, rebuilt, text_batch, tiny_encoder
 from weighting.test_complementary import ANCHORS, Fixed, views
 
 CASES: dict[str, Callable[[str], PairWeighting]] = {
@@ -36,7 +36,7 @@ def test_every_weighting_is_tested() -> None:
 @pytest.fixture(params=CASES)
 def pairs(request: pytest.FixtureRequest, teacher: str) -> PairWeighting:
     made = CASES[request.param](teacher)
-    made.build(tiny_encoder().spec(seed=5))
+    made.build(*plugged(tiny_encoder(), 5))
     return made
 
 
@@ -64,7 +64,7 @@ def test_weights_are_finite_not_negative_and_without_gradient(
 def test_the_gradient_of_the_weighted_loss_reaches_the_views(pairs: PairWeighting, batch: TextBatch) -> None:
     x = views()
     objective = Contrastive(negatives={"noise": Fixed(NOISE.tolist())}, weighting=pairs)
-    objective.build(tiny_encoder().spec(seed=5))
+    objective.build(*plugged(tiny_encoder(), 5))
     loss = objective(x, batch)
     loss.backward()
     assert loss.dtype == torch.float32
@@ -88,7 +88,7 @@ def test_state_copies_and_configuration_survive(pairs: PairWeighting, batch: Tex
     x = views()
     expected = pairs(batch, x, NOISE)
     made = rebuilt(pairs, PairWeighting)
-    made.build(tiny_encoder().spec(seed=5))
+    made.build(*plugged(tiny_encoder(), 5))
     made.load_state_dict(copy.deepcopy(pairs.state_dict()))
     for again in (made, copy.deepcopy(pairs), pickle.loads(pickle.dumps(pairs))):
         assert torch.equal(again(batch, x, NOISE), expected)

@@ -80,12 +80,6 @@ class _HiddenStates(nn.Module):
         return BaseModelOutput(last_hidden_state=inputs_embeds)
 
 
-def head_to_keep(module: nn.Module) -> str | None:
-    """The name of the head that objectives train, or of a frozen head, or None."""
-    heads = {name: part for name, part in module.named_modules() if isinstance(part, LanguageModelHead)}
-    return max(heads, key=lambda name: any(p.requires_grad for p in heads[name].parameters()), default=None)
-
-
 def language_model_head(backbone: PreTrainedModel, source: Source, seed: int) -> LanguageModelHead:
     """The head for ``backbone``: with the weights of its source, else as the family initialises them.
 

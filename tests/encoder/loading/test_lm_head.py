@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
-from sentrep import InputError, SentenceEncoder
+from sentrep import EncoderServices, InputError, SentenceEncoder
 from sentrep.encoder import Compute
 from support import FAMILIES, forbid_network, forked, shared_path, text_batch, tiny_encoder, toy_sentences
 
@@ -42,7 +42,7 @@ def test_the_logits_are_those_of_the_masked_lm_model(family: str, tmp_path: Path
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         encoder = SentenceEncoder(str(tmp_path), dropout=0.0)
-        head = encoder.spec(seed=0).lm_head()
+        head = encoder.language_model_head(0)
     tokens = text_batch(encoder, toy_sentences(5)).anchor
     real = tokens.attention_mask.bool()
     expected = model(input_ids=tokens.input_ids, attention_mask=tokens.attention_mask).logits
@@ -55,7 +55,7 @@ def test_the_logits_are_those_of_the_masked_lm_model(family: str, tmp_path: Path
 @pytest.mark.parametrize("family", CONFIGS)
 def test_the_output_is_the_trained_word_embedding(family: str) -> None:
     encoder = encoder_of(family)
-    head = encoder.spec(seed=0).lm_head()
+    head = encoder.language_model_head(0)
     words = encoder.backbone.get_input_embeddings().weight
     assert any(parameter is words for parameter in head.parameters())
     own = [parameter for parameter in head.parameters() if parameter is not words]
@@ -75,7 +75,7 @@ def test_fresh_weights_depend_on_the_seed_alone_and_leave_the_generator_as_it_wa
     for seed in (1, 1, 2):
         torch.manual_seed(len(heads))
         before = torch.get_rng_state()
-        heads.append(encoder.spec(seed).lm_head().state_dict())
+        heads.append(encoder.language_model_head(seed).state_dict())
         assert torch.equal(torch.get_rng_state(), before)
     dense = "model.cls.predictions.transform.dense.weight"
     assert torch.equal(heads[0][dense], heads[1][dense])
@@ -86,27 +86,27 @@ def test_fresh_weights_depend_on_the_seed_alone_and_leave_the_generator_as_it_wa
 def test_a_source_without_a_head_is_warned_of_once_and_gets_a_fresh_one(tmp_path: Path) -> None:
     tiny_encoder().save_pretrained(tmp_path / "plain")
     encoder = SentenceEncoder(str(tmp_path / "plain"))
-    spec = encoder.spec(seed=0)
+    services = EncoderServices(encoder, seed=0)
     with pytest.warns(UserWarning, match="plain has no complete masked-LM head") as caught:
-        assert spec.lm_head() is spec.lm_head()
+        assert services.lm_head() is services.lm_head()
     assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        SentenceEncoder(str(tmp_path / "plain"), pretrained=False).spec(seed=0).lm_head()
-        tiny_encoder().spec(seed=0).lm_head()
+        SentenceEncoder(str(tmp_path / "plain"), pretrained=False).language_model_head(0)
+        tiny_encoder().language_model_head(0)
 
 
 def test_an_untied_model_keeps_its_own_output(tmp_path: Path) -> None:
     torch.manual_seed(0)
     encoder = SentenceEncoder({**FAMILIES["bert"], "tie_word_embeddings": False}, tokenizer="toy")
-    head = encoder.spec(seed=0).lm_head()
+    head = encoder.language_model_head(0)
     words = encoder.backbone.get_input_embeddings().weight
     assert not any(parameter is words for parameter in head.parameters())
 
 
 def test_it_follows_the_encoder_to_its_type() -> None:
     encoder = tiny_encoder().double()
-    assert encoder.spec(seed=0).lm_head()(torch.randn(2, 32).double()).dtype == torch.float64
+    assert encoder.language_model_head(0)(torch.randn(2, 32).double()).dtype == torch.float64
 
 
 @pytest.mark.parametrize("cheap", [True, False])
@@ -115,7 +115,7 @@ def test_the_pretrained_head_of_a_real_model(cheap: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         encoder = SentenceEncoder(folder, compute=Compute(cheap_dropout=cheap)).eval()
-        head = encoder.spec(seed=0).lm_head()
+        head = encoder.language_model_head(0)
     tokens = text_batch(encoder, ["The river is the longest in the country.", "He was born in a small town."]).anchor
     real = tokens.attention_mask.bool()
     guessed = head(encoder(tokens).token_states)[real].argmax(-1)
@@ -127,14 +127,14 @@ def test_heads_that_need_their_backbone_are_refused() -> None:
     config = {**SIZES, "model_type": "longformer", "attention_window": 4}
     encoder = SentenceEncoder(config, tokenizer="toy")
     with pytest.raises(InputError, match="'longformer' cannot be used apart from its backbone"):
-        encoder.spec(seed=0).lm_head()
+        encoder.language_model_head(0)
 
 
 def test_a_family_without_a_masked_lm_is_refused() -> None:
     config = {"model_type": "gpt2", "vocab_size": 4000, "n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 66}
     encoder = SentenceEncoder(config, tokenizer="toy")
     with pytest.raises(InputError, match="no masked-LM head for model type 'gpt2'"):
-        encoder.spec(seed=0).lm_head()
+        encoder.language_model_head(0)
 
 
 def test_a_folder_that_broke_since_is_one_sentence(tmp_path: Path) -> None:
@@ -142,13 +142,13 @@ def test_a_folder_that_broke_since_is_one_sentence(tmp_path: Path) -> None:
     encoder = SentenceEncoder(str(tmp_path))
     (tmp_path / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(InputError, match="its masked-LM head cannot be loaded"):
-        encoder.spec(seed=0).lm_head()
+        encoder.language_model_head(0)
 
 
 def heads_without_network(folders: list[Path]) -> None:
     forbid_network()
     for folder in folders:
-        SentenceEncoder(str(folder)).spec(seed=0).lm_head()
+        SentenceEncoder(str(folder)).language_model_head(0)
 
 
 def test_a_local_folder_never_touches_the_network(tmp_path: Path) -> None:
