@@ -245,7 +245,8 @@ def rows(patterns: list[str]) -> str:
             kinds = Counter(told.split(":")[0] for _, _, told in found)
             told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
             items = ", ".join(dict.fromkeys(item for item, _, _ in found))
-            lines.append([f"[{name_of(paper)}](../reproduction.md)", items, printed([row for _, row, _ in found]), told])
+            published = printed([row for _, row, _ in found])
+            lines.append([f"[{name_of(paper)}](../reproduction.md)", items, published, told])
     return table(["paper", "in", "published", "rows here"], lines, left=4)
 
 
