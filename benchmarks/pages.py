@@ -1,4 +1,5 @@
-"""Pages of the documentation that are made from the code: the reference of names and commands, parts of docs/methods.
+"""Pages of the documentation that are made: the first one from README.md, the reference and parts of docs/methods from
+the code.
 
     python benchmarks/pages.py            # print what differs
     python benchmarks/pages.py --write    # write the pages; tests compare
@@ -36,7 +37,9 @@ API = [
     "integrations.sentence_transformers",
 ]  # fmt: skip
 """Packages, each with its page in docs/api, in the order in which a name of several finds its place."""
-COMMANDS = DOCS / "commands.md"
+COMMANDS, FIRST = DOCS / "commands.md", DOCS / "index.md"
+LOCAL = "add --model.encoder.backbone FOLDER --data.train FILE --data.sts_folder SENTEVAL"
+"""What docs/methods/index.md says once for the recipes that need nothing else."""
 HELP = "<!-- generated: python benchmarks/pages.py --write -->"
 
 
@@ -44,13 +47,25 @@ def main() -> None:
     """Print what differs, or write it."""
     if sys.argv[1:] not in ([], ["--write"]):
         sys.exit(f"usage: python {sys.argv[0]} [--write]")
-    made = {**api_pages(), **method_pages(), COMMANDS: with_help(COMMANDS.read_text(encoding="utf-8"))}
+    made = {
+        FIRST: first_page(),
+        **api_pages(),
+        **method_pages(),
+        COMMANDS: with_help(COMMANDS.read_text(encoding="utf-8")),
+    }
     for page, text in made.items():
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             print(page.relative_to(ROOT))
             if sys.argv[1:]:
                 page.parent.mkdir(exist_ok=True)
                 page.write_text(text, encoding="utf-8")
+
+
+def first_page() -> str:
+    """README.md with links as the site has them."""
+    (repository,) = re.findall(r"^repo_url: (.*)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    page = re.sub(r"(\]\()docs/", r"\1", (ROOT / "README.md").read_text(encoding="utf-8"))
+    return re.sub(r"(\]\()(?=[A-Z]+\.|examples/)", rf"\1{repository}/blob/main/", page)
 
 
 # names
@@ -213,22 +228,16 @@ def classes(names: list[str]) -> str:
 
 
 def recipes(names: list[str]) -> str:
-    """The paper and the commands of the first recipe; of each recipe what it is and what to expect of it."""
+    """The paper, command and notes of the first recipe; of each recipe what it is and what to expect of it."""
     files = dict.fromkeys(file for name in names for file in sorted((ROOT / "configs").glob(name)))
     said = {file.relative_to(ROOT / "configs").with_suffix("").as_posix(): read_about(file) for file in files}
     name, first = next(iter(said.items()))
-    commands = {
-        "run": f"`sentrep fit -c {name}`",
-        "without network": first.local,
-        "small": first.small,
-        "test": f"`sentrep test -c {name} --ckpt_path RUN/checkpoints/BEST.ckpt`",
-    }
     lines = [[f"`{recipe}`", about.title, about.runs_on, about.expect] for recipe, about in said.items()]
     about = table(["recipe", "description", "runs on", "expected score"], lines, left=4)
-    rows = "\n".join(f"| {what} | {text} |" for what, text in commands.items() if text)
     arxiv = f" ([arXiv:{first.arxiv}](https://arxiv.org/abs/{first.arxiv}))" if first.arxiv else ""
-    how = f"| | command |\n| --- | --- |\n{rows}"
-    return f"Paper: {first.paper}{arxiv}\n\n{about}\n{how}\n\nOn `{name}`: {first.notes}"
+    local = "" if first.local == LOCAL else f"Without network {first.local}. "
+    small = f"Small: {first.small}. " if first.small else ""
+    return f"Paper: {first.paper}{arxiv}\n\n{about}\n`sentrep fit -c {name}`. {local}{small}{first.notes}"
 
 
 def rows(patterns: list[str]) -> str:

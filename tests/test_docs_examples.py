@@ -147,10 +147,10 @@ def test_every_page_has_an_example_and_stands_in_the_entry_page() -> None:
 
 
 @pytest.mark.slow
-def test_the_journey_in_a_notebook_ends_with_a_better_model(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notebook_ends_with_a_better_model(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(FIGURES)
     shown: dict[str, Any] = {}
-    for block in blocks(DOCS / "journeys/notebook.md", "python"):
+    for block in blocks(DOCS / "notebook.md", "python"):
         exec(block, shown)
     right = shown["right"]
     assert right(shown["after"]) >= 22  # of 24

@@ -34,8 +34,8 @@ from support import FAMILIES, seeded_runs_here, shared_path, tiny_encoder, toy_s
 
 ROOT = Path(__file__).resolve().parents[1]
 README = "README.md"
-OTHERS = ("results", "commands", "benchmarks", "reproduction")
-"""Pages of numbers, whose commands take hours, and the list of options."""
+OTHERS = ("index", "results", "commands", "benchmarks", "reproduction")
+"""README once more, pages of numbers, whose commands take hours, and the list of options."""
 PAGES = [
     path.relative_to(ROOT).as_posix()
     for path in (ROOT / README, *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/journeys/*.md")))
@@ -298,8 +298,8 @@ class Page:
         if "--seeds" in words and "tables/ablation" in given:
             flags += ["--row", "bert-base"]
         on_hub = re.search(r"(?<!objectives\.)simcse\b|ablation\b", given)
-        if words[1] == "fit" and "--data.train" not in words and on_hub:
-            flags += OFFLINE.split()
+        if words[1] == "fit" and "--data.sts_folder" not in words and on_hub:
+            flags += OFFLINE.split() if "--data.train" not in words else OFFLINE.split()[2:]
         return flags
 
 

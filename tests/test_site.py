@@ -44,7 +44,7 @@ def test_every_public_name_has_an_entry(pages: Any) -> None:
 
 
 def test_pages_are_made_from_the_code(pages: Any) -> None:
-    for page, text in {**pages.api_pages(), **pages.method_pages()}.items():
+    for page, text in {pages.FIRST: pages.first_page(), **pages.api_pages(), **pages.method_pages()}.items():
         assert page.read_text(encoding="utf-8") == text, MADE
 
 
