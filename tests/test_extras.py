@@ -14,7 +14,7 @@ from sentrep.data.augmentation.translation import Translator
 from sentrep.encoder import GraphEncoder, write_graph
 from sentrep.encoder.adapters import Lora
 from sentrep.errors import InputError
-from sentrep.evaluation.suites import SuiteSets, load_suite
+from sentrep.evaluation.suites import load_suite
 from support import tiny_encoder
 
 
@@ -37,7 +37,7 @@ def graph(folder: Path) -> GraphEncoder:
 
 USES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "lora": ("lora", "peft", lambda folder: tiny_encoder(trainable=Lora())),
-    "suite": ("mteb", "mteb", lambda folder: load_suite("mteb", SuiteSets([str(folder)]))),
+    "suite": ("mteb", "mteb", lambda folder: load_suite("mteb", [str(folder)])),
     "write": ("onnx", "onnxscript", lambda folder: write_graph(tiny_encoder(), folder)),
     "read": ("onnx", "onnxruntime", graph),
     "tokenizer": ("backtranslate", "sentencepiece", translator),

@@ -304,7 +304,7 @@ def test_a_text_is_letters_in_every_form(name: str) -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_report_shows_hostile_texts_as_they_are(name: str, tmp_path: Path) -> None:
     text = HOSTILE[name]
-    task = TaskResult(text, text, text, {"pairs": 3}, {"spearman": 1.0}, text, per_subset={text: (3, 1.0)})
+    task = TaskResult(text, text, {"pairs": 3}, {"spearman": 1.0}, text, per_subset={text: (3, 1.0)})
     report = Evaluation(text, "f", "cls", text, None, {}, 1.0, [task], notes=[text])
     for ending in (".md", ".csv", ".json"):
         report.write(tmp_path / f"r{ending}")
@@ -337,7 +337,7 @@ def test_names_are_harmless_in_a_comparisons_report_and_picture(tmp_path: Path) 
     names = [*HOSTILE.values(), "$\\frac{x$", "$\\undefined$"]
     gold = {"a": np.arange(5.0)}
     recipes = {name: RecipeScores((0,), {"a": np.arange(5.0)[None] + row}, gold) for row, name in enumerate(names)}
-    Comparison.of(recipes).write(tmp_path)
+    Comparison(recipes, names[0]).write(tmp_path)
     for report in ("report.csv", "report.md", "report.tex"):
         text = (tmp_path / report).read_text(encoding="utf-8")
         assert not re.search("[\x1b\u202e]", text)

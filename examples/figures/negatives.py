@@ -13,7 +13,7 @@ import torch
 
 import sentrep
 from sentrep.data import load
-from sentrep.evaluation.plots import legend_below, looks, new_figure, save_figure, styled
+from sentrep.evaluation.plots import legend_below, new_figure, save_figure, styled
 from sentrep.functional import cosine_similarity_matrix
 
 RANKS = ("nearest", "2nd", "3rd", "4th")
@@ -42,9 +42,9 @@ if __name__ == "__main__":
     with styled():
         figure = new_figure(2.4)
         axis = figure.add_subplot()
-        for rank, look in enumerate(looks(list(RANKS)).values()):
+        for rank, (name, look) in enumerate(zip(RANKS, ("o-", "s--", "^-.", "D:"), strict=True)):
             means, deviations = ([found[size][part][rank] for size in sizes] for part in (0, 1))
-            axis.errorbar(sizes, means, deviations, **look, markersize=3.5, capsize=2, label=f"{RANKS[rank]} negative")
+            axis.errorbar(sizes, means, deviations, fmt=look, markersize=3.5, capsize=2, label=f"{name} negative")
         axis.set_xscale("log", base=2)
         axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axis.set_xlabel("batch size")

@@ -12,7 +12,7 @@ import lightning
 import pandas as pd
 
 import sentrep
-from sentrep.evaluation.plots import legend_below, looks, new_figure, save_figure, styled
+from sentrep.evaluation.plots import legend_below, new_figure, save_figure, styled
 from sentrep.objectives import Contrastive
 from sentrep.training import RunReport
 
@@ -34,11 +34,12 @@ def draw(runs: dict[str, pd.DataFrame]) -> None:
     with styled():
         figure = new_figure(2.6)
         axis = figure.add_subplot()
-        for (label, metrics), look in zip(runs.items(), looks(list(runs)).values(), strict=True):
+        for number, (label, metrics) in enumerate(runs.items()):
+            colour, marker = f"C{number}", "os^DvPX"[number % 7]
             points = metrics[[f"{PREFIX}uniformity", f"{PREFIX}alignment"]].dropna().to_numpy()
-            axis.plot(*points.T, color=look["color"], linestyle=look["linestyle"], linewidth=0.8)
-            axis.plot(*points[0], look["marker"], color=look["color"], markerfacecolor="white", markersize=4)
-            axis.plot(*points[-1], look["marker"], color=look["color"], markersize=5, linestyle="none", label=label)
+            axis.plot(*points.T, color=colour, linewidth=0.8)
+            axis.plot(*points[0], marker, color=colour, markerfacecolor="white", markersize=4)
+            axis.plot(*points[-1], marker, color=colour, markersize=5, label=label)
         axis.locator_params(nbins=5)
         axis.set_xlabel("uniformity (lower is better)")
         axis.set_ylabel("alignment (lower is better)")

@@ -14,7 +14,7 @@ from sklearn.manifold import TSNE
 
 import sentrep
 from sentrep.data import toy
-from sentrep.evaluation.plots import legend_below, looks, new_figure, save_figure, styled
+from sentrep.evaluation.plots import legend_below, new_figure, save_figure, styled
 
 METHOD, MOST, NAMED = "pca", 2000, 7  # labels that have a colour each; the others share grey
 
@@ -40,9 +40,9 @@ if __name__ == "__main__":
         figure = new_figure(3.1)
         axis = figure.add_subplot()
         axis.scatter(*points[~np.isin(labels, named)].T, s=3, linewidths=0, alpha=0.3, color="0.6")
-        for label, look in looks(sorted(named)).items():
+        for number, label in enumerate(sorted(named)):
             x, y = points[labels == label].T
-            axis.scatter(x, y, s=6, linewidths=0, alpha=0.75, color=look["color"], marker=look["marker"], label=label)
+            axis.scatter(x, y, s=6, linewidths=0, alpha=0.75, color=f"C{number}", marker="os^DvPX"[number], label=label)
         axis.set_xticks([])  # the places themselves mean nothing
         axis.set_yticks([])
         axis.set_aspect("equal", adjustable="datalim")

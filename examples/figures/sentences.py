@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
-from sentrep.evaluation.plots.style import BLUE, PAGE, legend_below, looks, new_figure, styled
+from sentrep.evaluation.plots.style import BLUE, PAGE, legend_below, new_figure, styled
 from sentrep.functional.similarity import cosine_similarity_matrix
 
 Method = Literal["pca", "tsne"]
@@ -129,7 +129,7 @@ def draw_before_after(
     if labels is not None and len(labels) != len(sentences):
         raise InputError(f"{len(labels)} labels for {len(sentences)} sentences; give one for each, or leave them out")
     own = np.array([""] * len(sentences) if labels is None else labels)
-    groups = looks(sorted(set(own)))
+    groups = sorted(set(own))
     with styled():
         figure = new_figure(3.1 + 0.13 * (-(-len(groups) // 4)), PAGE)
         axes: Sequence[Axes] = figure.subplots(1, 2)
@@ -137,9 +137,9 @@ def draw_before_after(
             vectors = np.asarray(encoder.encode(list(sentences), show_progress_bar=False))
             points, names = project(vectors, method, seed)
             size = 8 if len(points) <= 500 else 3
-            for group, look in groups.items():
+            for number, group in enumerate(groups):
                 x, y = points[own == group].T
-                colour, marker = look["color"], look["marker"]
+                colour, marker = f"C{number}", "os^DvPX"[number % 7]
                 axis.scatter(x, y, s=size, color=colour, marker=marker, linewidths=0, alpha=0.75, label=group or None)
             axis.set(xlabel=names[0], ylabel=names[1], xticks=[], yticks=[])  # places mean nothing
             axis.set_aspect("equal", adjustable="datalim")

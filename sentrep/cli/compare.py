@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from sentrep.cli.errors import UsageError
 from sentrep.errors import did_you_mean
 from sentrep.io.paths import check_target, expanded
 from sentrep.io.text import printable
+
+if TYPE_CHECKING:
+    from sentrep.evaluation.run_scores import FinishedRun
 
 
 def compare(
@@ -18,7 +22,6 @@ def compare(
     baseline: str | None = None,
     margin: float = 0.2,
     table: str | None = None,
-    format: Literal["latex", "csv", "markdown"] | None = None,
     output: str = "comparisons",
 ) -> None:
     """Say whether recipes differ from the first one, by the scores of their finished runs.
@@ -31,62 +34,42 @@ def compare(
 
     Args:
         runs: folders, a recipe each.
-        baseline: the folder of the recipe that the others are compared with; by default the first.
+        baseline: the folder of the recipe that the others are compared with; by default the table's, or the first.
         margin: the least difference that would matter, in points.
         table: the file of a paper's table, whose rows are named like the folders; the report shows its numbers, too.
-        format: print the table as latex, csv or markdown; all three are written to files, too.
         output: folder of the report.
     """
     check_target(output, folder=True)
     if margin <= 0:
         raise UsageError(f"compare: --margin {margin}: expected points above 0")
-    folders = [expanded(run) for run in runs]
-    if len({folder.resolve() for folder in folders}) < len(folders):
+    places = [expanded(run).resolve() for run in runs]
+    if len(set(places)) < len(places):
         raise UsageError("compare: a folder is given twice")
-    from sentrep.evaluation.comparison import by_name
+    names = [place.name for place in places]  # of one name, with the folder above as well
+    labels = [place.name if names.count(place.name) == 1 else f"{place.parent.name}-{place.name}" for place in places]
+    if baseline is not None and expanded(baseline).resolve() not in places:
+        raise UsageError(f"compare: --baseline {baseline} is none of the runs{did_you_mean(baseline, runs)}")
+    first = None if baseline is None else labels[places.index(expanded(baseline).resolve())]
+    from sentrep.evaluation.run_scores import finished_runs
 
-    named = by_name(folders)
-    first = None
-    if baseline is not None:
-        same = [name for name, folder in named.items() if folder.resolve() == expanded(baseline).resolve()]
-        if not same:
-            raise UsageError(f"compare: --baseline {baseline} is none of the runs{did_you_mean(baseline, runs)}")
-        first = same[0]
-    judge(named, expanded(output), first, margin, table, format)
+    found = dict(zip(labels, map(finished_runs, map(expanded, runs)), strict=True))
+    judge(found, expanded(output), first, margin, table)
 
 
 def judge(
-    folders: dict[str, Path],
-    output: Path,
-    baseline: str | None = None,
-    margin: float = 0.2,
-    table: str | None = None,
-    format: Literal["latex", "csv", "markdown"] | None = None,
+    runs: Mapping[str, Sequence[FinishedRun]], output: Path, baseline: str | None, margin: float, table: str | None
 ) -> None:
-    """Read the runs, print the table, and write the report.
-
-    Args:
-        folders: of the runs of each recipe, by its name.
-        output: see `compare`, like the others.
-        baseline: name of a recipe.
-        margin: in points.
-        table: name or file.
-        format: of the printed table.
+    """Compare the runs of each recipe, print the table, and write the report; see `compare`.
 
     Raises:
         InputError: the runs do not fit together.
     """
-    from rich.console import Console
-
     from sentrep.cli.tables import published
     from sentrep.evaluation.comparison import Comparison
     from sentrep.evaluation.published import UNPUBLISHED
 
-    paper = UNPUBLISHED if table is None else published(table, folders)
-    comparison = Comparison.read(folders, baseline, paper, margin)
-    if format is None:
-        comparison.print(Console())
-    else:
-        print(comparison.text(format), end="")
+    paper = UNPUBLISHED if table is None else published(table, runs)
+    comparison = Comparison.read(runs, baseline, paper, margin)
+    comparison.print()
     comparison.write(output)
     print(printable(f"report: {output / 'report.md'}"), file=sys.stderr)

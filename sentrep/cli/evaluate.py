@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sentrep.cli.errors import UsageError
 from sentrep.errors import InputError
 from sentrep.io.paths import check_target, expanded
+
+if TYPE_CHECKING:
+    from sentrep.evaluation.suites import SuiteName
 
 _ENDINGS = (".json", ".md", ".csv")
 
@@ -65,14 +68,14 @@ def evaluate(
         whitening_corpus,
     )
     from sentrep.encoder import fit_whitening
-    from sentrep.evaluation import Evaluation, SuiteSets, evaluate_suite, load_suite
+    from sentrep.evaluation import Evaluation, evaluate_suite, load_suite
 
     if output is not None:
         _check_output(output, [model, *([] if whiten is None else [whiten]), *(sets or ())], overwrite)
     if mteb is not None and (suite, sets) != ("sts", None):
         raise UsageError("evaluate: --mteb names the tasks; leave out --suite and --sets")
-    tasks, names = (suite, sets) if mteb is None else ("mteb", mteb)
-    loaded = load_suite(tasks, SuiteSets(names, sts_folder, columns))
+    tasks: SuiteName = suite if mteb is None else "mteb"
+    loaded = load_suite(tasks, sets if mteb is None else mteb, sts_folder, columns)
     corpus = whitening_corpus(whiten, whiten_dim)
     encoder = load_encoder(model, pooling, device, trust_remote_code)
     check_precision(precision, encoder)
@@ -83,7 +86,8 @@ def evaluate(
         results = evaluate_suite(tasks, encoder, loaded, batch_size=batch_size, show_progress_bar=True)
         seconds = time.perf_counter() - start
     notes = protocol_notes(encoder, loaded) if tasks == "sts" else []
-    evaluation = Evaluation.of(encoder, model, results, seconds, precision, tasks, notes)
+    how = {"precision": precision, "suite": tasks, "notes": notes}
+    evaluation = Evaluation.of(encoder, model, results, seconds, **how)
     evaluation.print(detail)
     if output is not None:
         evaluation.write(output, detail)

@@ -10,11 +10,18 @@ from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
+import pandas as pd
+
+from sentrep.cli.building import build
+from sentrep.cli.configuration import whole_tree
+from sentrep.cli.errors import UsageError
 from sentrep.cli.recipe import Tree
+from sentrep.cli.words import sort_words
 from sentrep.config import walk
 from sentrep.data import SentRepDataModule
 from sentrep.data.fingerprints import hash_of
-from sentrep.evaluation.run_scores import RECORD, SCORES
+from sentrep.data.sets.sts import load_sts
+from sentrep.evaluation.run_scores import RECORD, SCORES, pairs_frame
 from sentrep.io.files import write_text
 from sentrep.io.paths import expanded, writing
 from sentrep.version import __version__
@@ -58,6 +65,29 @@ def content_of(tree: Tree, data: SentRepDataModule, trains: bool = True) -> Tree
     versions = {"sentrep": __version__, **{name: metadata.version(name) for name in _VERSIONS}}
     parts = {"text": text, "settings": hash_of(sorted(settings, key=repr)), "files": files, "versions": versions}
     return {**parts, "content": hash_of(sorted(parts.items()))}
+
+
+def content_and_pairs(words: list[str], trains: bool) -> tuple[str, pd.DataFrame]:
+    """The ``content`` that a run of these words has, and its test pairs (`pairs_frame`).
+
+    Args:
+        words: of ``sentrep fit``, or of ``sentrep test`` without a checkpoint.
+        trains: which of the two.
+
+    Raises:
+        InputError: the words, the text or the sets are wrong, or the run could not be compared with another.
+    """
+    layers, flags, own = sort_words(words)
+    if any(key in ("seed_everything", "data.seed") or key.startswith("trainer.logger") for key, _ in flags):
+        raise UsageError("--seeds sets the seeds and the folder of every run; leave both out")
+    tree, _ = whole_tree("fit" if trains else "test", layers, flags, {**own, "ckpt_path": None})
+    if str(dict(walk(tree)).get("model.encoder.compute.compile")).lower() in ("true", "reduce-overhead"):
+        raise UsageError("compiled runs do not share their noise; leave model.encoder.compute.compile out")
+    data = build(SentRepDataModule, "data", tree.get("data", {}))
+    if not data.test:
+        raise UsageError("it has no data.test, whose scores are compared: --data.test '[sts12, stsb]'")
+    pairs = pairs_frame([load_sts(spec, data.sts_folder) for spec in data.test])
+    return content_of(tree, data, trains)["content"], pairs
 
 
 def write_record(folder: Path, tree: Tree, data: SentRepDataModule, trains: bool) -> None:

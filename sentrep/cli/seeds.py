@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -9,31 +10,25 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
+import pandas as pd
 
-from sentrep.cli.building import build
 from sentrep.cli.compare import judge
-from sentrep.cli.configuration import whole_tree
 from sentrep.cli.errors import UsageError
 from sentrep.cli.recipe import Tree, as_words, split
 from sentrep.cli.recipes import locate
 from sentrep.cli.run import prepare_parsing
-from sentrep.cli.run_content import content_of
+from sentrep.cli.run_content import content_and_pairs
 from sentrep.cli.run_folder import run_name
 from sentrep.cli.tables import read_table
-from sentrep.cli.words import sort_words
-from sentrep.config import walk
-from sentrep.data import SentRepDataModule
-from sentrep.data.sets.sts import load_sts
 from sentrep.errors import InputError
-from sentrep.evaluation.run_scores import RECORD, SCORES, FinishedRun, pairs_frame
+from sentrep.evaluation.run_scores import RECORD, SCORES, FinishedRun
 from sentrep.evaluation.selection import FILE
-from sentrep.io.bars import progress_bar
+from sentrep.evaluation.significance import MARGIN
 from sentrep.io.files import hold
 from sentrep.io.paths import expanded
 from sentrep.io.text import printable
@@ -43,6 +38,10 @@ THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
 """The thesis's seeds (section 5.2); further ones are derived."""
 LOCK = "seeds.lock"
 _INTERRUPTED = (130, 143)
+_EAGER = ["--model.encoder.compute.compile", "false"]
+"""``auto`` would compile a long run on a GPU."""
+_Rows = Mapping[str, tuple[list[str], bool]]
+"""By name the words of a recipe, and whether its encoder is scored as it is, without training."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +50,14 @@ class Run:
 
     label: str
     seed: int
+    folder: Path
     words: list[str]
     """The words after ``sentrep fit``."""
-    folder: Path
-    untrained: bool = False
-    """Whether its encoder is scored as it is."""
-    content: str = ""
-    """Of the wanted run, see `content_of`."""
+    untrained: bool
+    content: str
+    """The hash that it will have, see `content_of`."""
+    pairs: pd.DataFrame
+    """Of its test sets, see `pairs_frame`."""
 
 
 def train(words: list[str], how: Tree) -> int:
@@ -73,20 +73,26 @@ def train(words: list[str], how: Tree) -> int:
     jobs = how.get("jobs", "1")
     if not re.fullmatch("[1-9][0-9]*", jobs):
         raise UsageError(f"fit: --jobs {jobs}: expected a number from 1 on")
-    pairs: dict[str, Any] = {}
-    table, rows, place = _rows(words, how.get("variants", []))
-    runs = _with_content(_planned(rows, seed_list(how["seeds"]), place), pairs)
+    table, rows, place = _rows([*_EAGER, *words], how.get("variants", []))
+    runs, failed = _runs(rows, seed_list(how["seeds"]), place), False
     with hold(place / LOCK, f"fit --seeds in {place}"):
-        _refuse_others(runs)
-        failures = _run_all(runs, pairs, int(jobs))
-        folders = {run.label: place / run.label for run in runs if (run.folder / SCORES).exists()}
-        missing = sorted({run.label for run in runs} - folders.keys())
-        if missing:
+        for run in runs:
+            if (run.folder / RECORD).exists() and FinishedRun(run.folder).record["content"] != run.content:
+                raise UsageError(
+                    f"fit: {run.folder} holds a run of another text, model, setting, class or version; delete it, or "
+                    "choose another --trainer.default_root_dir"
+                )
+        with ThreadPoolExecutor(int(jobs)) as pool:
+            for run, reason in zip(runs, pool.map(partial(_finish, jobs=int(jobs)), runs), strict=True):
+                print(printable(f"{run.label}, seed {run.seed}: {reason or 'done'}"), file=sys.stderr)
+                failed |= reason is not None
+        finished: dict[str, list[FinishedRun]] = {label: [] for label in rows}
+        for run in runs:
+            finished[run.label] += [FinishedRun(run.folder)] if (run.folder / SCORES).exists() else []
+        if missing := [label for label, found in finished.items() if not found]:
             raise UsageError(f"fit: every run of {', '.join(missing)} failed; see {place}/*/*/fit.log")
-        judge(folders, place, table=table)
-    for run, reason in failures:
-        print(printable(f"{run.label}, seed {run.seed}: {reason}"), file=sys.stderr)
-    return int(bool(failures))
+        judge(finished, place, None, MARGIN, table)
+    return int(failed)
 
 
 def seed_list(text: str) -> list[int]:
@@ -96,8 +102,7 @@ def seed_list(text: str) -> list[int]:
         UsageError: no seed is given, a seed is given twice, or a seed is not a whole number.
     """
     given = text.strip("[] ").replace(" ", "")
-    found = re.fullmatch(r"\d+(,\d+)*", given)
-    seeds = [int(seed) for seed in given.split(",")] if found else []
+    seeds = [int(seed) for seed in given.split(",")] if re.fullmatch(r"\d+(,\d+)*", given) else []
     if len(seeds) == 1:
         derived = (derive_seed("compare", number) % 2**31 for number in range(len(THESIS_SEEDS), seeds[0]))
         seeds = [*THESIS_SEEDS[: seeds[0]], *derived]
@@ -106,123 +111,70 @@ def seed_list(text: str) -> list[int]:
     return seeds
 
 
-def _rows(words: list[str], variants: Sequence[str]) -> tuple[str | None, dict[str, tuple[list[str], bool]], Path]:
-    """The table, by name the words of each row and whether it trains nothing, and the folder of all runs."""
-    given, files = dict(split(words)), [value for key, value in split(words) if key == "config" and value]
+def _rows(words: list[str], variants: Sequence[str]) -> tuple[str | None, _Rows, Path]:
+    """The table, the recipes, and the folder of all runs."""
+    pairs = [*split(words)]
+    given = dict(pairs)
     table, wanted = given.get("table"), given.get("row")
+    name = table or next((value for key, value in pairs if key == "config"), None)  # of several files the first
+    if name is None:
+        raise UsageError("fit: --seeds needs a recipe, -c simcse/minilm, or a table, --table FILE")
     rows: dict[str, tuple[list[str], bool]] = {}
     if table is None:
-        if not files:
-            raise UsageError("fit: --seeds needs a recipe, -c simcse/minilm, or a table, --table FILE")
-        rows[Path(files[0]).stem] = (words, False)
-        names = [locate(files[0])]
+        rows[Path(name).stem] = (words, False)
     else:
-        words = [word for key, value in split(words) if key not in ("table", "row") for word in as_words(key, value)]
-        for name, row in read_table(table).only(wanted.split(",") if wanted else None).rows.items():
+        words = [word for key, value in pairs if key not in ("table", "row") for word in as_words(key, value)]
+        for label, row in read_table(table).only(wanted.split(",") if wanted else None).rows.items():
             if row.absent is None and row.untrained != "whitened":
                 pooling = row.change.get("model.encoder.pooling") if row.untrained else None  # nothing overrides it
-                flags = [] if pooling is None else ["--model.encoder.pooling", pooling]
-                rows[name] = (["--table", table, "--row", name, *words, *flags], bool(row.untrained))
-        names = [locate(table)]
+                flags = as_words("model.encoder.pooling", pooling) if pooling else []
+                rows[label] = (["--table", table, "--row", label, *words, *flags], bool(row.untrained))
     for variant in variants:
         found = re.fullmatch(r"(\w[\w.+-]{0,99})=(.*)", variant, re.DOTALL)  # the name is used for a folder
         if not found or found[1] in rows:
-            raise UsageError(
-                f"fit: --variant {variant}: expected a new name of letters, digits, dots, hyphens and underscores, and "
-                "flags: --variant low='--model.objectives.simcse.temperature 0.03'"
-            )
+            raise UsageError(f"fit: --variant {variant}: expected a new name (letters, digits, . - _): NAME='FLAGS'")
         rows[found[1]] = ([*words, *shlex.split(found[2])], False)
-    for label, (flags, _) in rows.items():
-        if any(key in ("seed_everything", "data.seed") or key.startswith("trainer.logger") for key, _ in split(flags)):
-            raise UsageError(f"fit, {label}: --seeds sets the seeds and the folder of every run; leave both out")
-    root = given.get("trainer.default_root_dir") or "runs"
-    return table, rows, expanded(root) / run_name(names)
+    root = expanded(given.get("trainer.default_root_dir") or "runs")
+    return table, rows, root / run_name([locate(name)])
 
 
-def _planned(rows: Mapping[str, tuple[list[str], bool]], seeds: Sequence[int], place: Path) -> list[Run]:
-    """Every run, one seed of all recipes before the next, so that an interruption leaves them balanced."""
-    return [
-        Run(label, seed, flags, place / label / f"seed-{seed}", untrained)
-        for seed in seeds
-        for label, (flags, untrained) in rows.items()
-        if not untrained or seed == seeds[0]
-    ]
-
-
-def _with_content(runs: Sequence[Run], pairs: dict[str, Any]) -> list[Run]:
-    """The runs with the content that they would have; each recipe's test pairs, by its label.
+def _runs(rows: _Rows, seeds: Sequence[int], place: Path) -> list[Run]:
+    """Every run, one seed of all recipes before the next, so that an interruption leaves them balanced.
 
     Raises:
         InputError: names the recipe and its mistake.
     """
     prepare_parsing()
-    contents: dict[str, str] = {}
-    for run in {run.label: run for run in runs}.values():
+    wanted = {}
+    for label, (words, untrained) in rows.items():
         try:
-            layers, flags, own = sort_words(_words(run))
-            tree, _ = whole_tree("test" if run.untrained else "fit", layers, flags, {**own, "ckpt_path": None})
-            if str(dict(walk(tree)).get("model.encoder.compute.compile")).lower() in ("true", "reduce-overhead"):
-                raise UsageError("compiled runs do not share their noise; leave model.encoder.compute.compile out")
-            data = build(SentRepDataModule, "data", tree.get("data", {}))
-            if not data.test:
-                raise UsageError("it has no data.test, whose scores are compared: --data.test '[sts12, stsb]'")
-            pairs[run.label] = pairs_frame([load_sts(spec, data.sts_folder) for spec in data.test])
-            contents[run.label] = content_of(tree, data, not run.untrained)["content"]
+            wanted[label] = content_and_pairs(words, not untrained)
         except InputError as error:
-            raise type(error)(f"fit, {run.label}: {error}") from None
-    return [replace(run, content=contents[run.label]) for run in runs]
+            raise type(error)(f"fit, {label}: {error}") from None
+    runs = []
+    for seed, (label, (words, untrained)) in itertools.product(seeds, rows.items()):
+        if seed == seeds[0] or not untrained:
+            logger = {"save_dir": place, "name": label, "version": f"seed-{seed}"}
+            own = [word for key, value in logger.items() for word in (f"--trainer.logger.{key}", str(value))]
+            own += ["--seed_everything", str(seed), "--data.seed", str(seed)]
+            folder = place / label / f"seed-{seed}"
+            runs.append(Run(label, seed, folder, [*words, *own], untrained, *wanted[label]))
+    return runs
 
 
-def _words(run: Run) -> list[str]:
-    """The words of a run, with its folder and seeds. ``compile`` is off: ``auto`` would compile a long run on a GPU."""
-    logger = {"save_dir": run.folder.parents[1], "name": run.label, "version": run.folder.name}
-    flags = [word for key, value in logger.items() for word in (f"--trainer.logger.{key}", str(value))]
-    seeds = ["--seed_everything", str(run.seed), "--data.seed", str(run.seed)]
-    return ["--model.encoder.compute.compile", "false", *run.words, *flags, *seeds]
-
-
-def _refuse_others(runs: Sequence[Run]) -> None:
-    """Refuse to go on in the folder of a run that something else made."""
-    for run in runs:
-        if (run.folder / RECORD).exists() and FinishedRun(run.folder).record["content"] != run.content:
-            raise UsageError(
-                f"fit: {run.folder} holds a run of another text, model, setting, class or version; delete it, or "
-                "choose another --trainer.default_root_dir"
-            )
-
-
-def _run_all(runs: Sequence[Run], pairs: dict[str, Any], jobs: int) -> list[tuple[Run, str]]:
-    """Train and test the missing runs, ``jobs`` at a time. Return the runs that failed, with the reasons."""
-    failures = []
-    console = Console(stderr=True)
-    with ThreadPoolExecutor(jobs) as pool, progress_bar(console) as bar:
-        task = bar.add_task("Training", total=len(runs), note="")
-        futures = {pool.submit(_train_and_test, run, pairs[run.label], jobs): run for run in runs}
-        try:
-            for future in as_completed(futures):
-                run, reason = futures[future], future.result()
-                bar.advance(task)
-                console.print(printable(f"{run.label}, seed {run.seed}: {reason or 'done'}"), markup=False)
-                failures += [(run, reason)] if reason else []
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-    return failures
-
-
-def _train_and_test(run: Run, pairs: Any, jobs: int) -> str | None:
+def _finish(run: Run, jobs: int) -> str | None:
     """Train and test one run, unless both are done. Return the reason of a failure, or None."""
-    if (run.folder / SCORES).exists() and FinishedRun(run.folder).is_of(pairs):
+    if (run.folder / SCORES).exists() and FinishedRun(run.folder).is_of(run.pairs):
         return None
-    words, chosen = _words(run), run.folder / FILE
-    if not run.untrained and not chosen.exists():
-        reason = _sentrep(["fit", *words, "--ckpt_path", "last", "--trainer.enable_progress_bar", "false"], run, jobs)
-        if reason is not None:
-            return reason
+    words, chosen = run.words, run.folder / FILE
     if not run.untrained:
+        train = ["fit", *words, "--ckpt_path", "last", "--trainer.enable_progress_bar", "false"]
+        if not chosen.exists() and (reason := _sentrep(train, run, jobs)):
+            return reason
         checkpoint = json.loads(chosen.read_text(encoding="utf-8"))["checkpoint"]
         if checkpoint is None:
             return "it kept no checkpoint; leave the section checkpoint as it is"
-        words += ["--ckpt_path", checkpoint]
+        words = [*words, "--ckpt_path", checkpoint]
     return _sentrep(["test", *words], run, jobs)
 
 

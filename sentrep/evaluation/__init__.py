@@ -12,20 +12,16 @@ from sentrep.evaluation.sts import (
     display_name,
     evaluate_sts,
 )
-from sentrep.evaluation.suite_callback import SuiteEvaluation
-from sentrep.evaluation.suites import SUITES, SuiteSets, evaluate_suite, load_suite
+from sentrep.evaluation.suites import evaluate_suite, load_suite
 from sentrep.evaluation.transfer import evaluate_transfer
 
 __all__ = [
     "DEFAULT_SUITE",
     "SENTEVAL_SETS",
-    "SUITES",
     "CollapseMonitor",
     "Evaluation",
     "GradientMonitor",
     "MTEBEncoder",
-    "SuiteEvaluation",
-    "SuiteSets",
     "TaskResult",
     "display_name",
     "evaluate_sts",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.evaluation.results import TaskResult
-from sentrep.evaluation.vectors import encode_texts, refuse_collapse
+from sentrep.evaluation.vectors import encode_texts
 from sentrep.extras import require
 from sentrep.io.hub import fail_fast
 
@@ -97,9 +96,7 @@ class MTEBEncoder:
                 raise InputError(f"mteb gave inputs of {', '.join(batch)}; this model encodes text only")
             texts.extend(batch["text"])
         prompt = self._prompt(task_metadata, prompt_type)
-        vectors = encode_texts(self.encoder, texts, task_metadata.name, batch_size, show_progress_bar, prompt)
-        refuse_collapse(vectors, task_metadata.name)
-        return vectors
+        return encode_texts(self.encoder, texts, task_metadata.name, batch_size, show_progress_bar, prompt)
 
     def _prompt(self, task: TaskMetadata, prompt_type: PromptType | None) -> str | None:
         """The prompt; None for the model's default prompt, which queries and documents do not take."""
@@ -135,15 +132,7 @@ class MTEBEncoder:
         )
 
 
-@dataclass(frozen=True)
-class LoadedTask:
-    """A task of mteb with its data."""
-
-    name: str
-    task: AbsTask
-
-
-def load_task(name: str) -> LoadedTask:
+def load_task(name: str) -> AbsTask:
     """Download a task of mteb: its test split and, of several languages, English.
 
     Raises:
@@ -167,12 +156,12 @@ def load_task(name: str) -> LoadedTask:
         raise InputError(
             f"{name}: mteb's data cannot be downloaded from the Hub ({type(error).__name__}); check the network"
         ) from error
-    return LoadedTask(name, task)
+    return task
 
 
 def evaluate_tasks(
     encoder: SentenceEncoder,
-    tasks: Sequence[LoadedTask],
+    tasks: Sequence[AbsTask],
     *,
     batch_size: int = 64,
     show_progress_bar: bool | None = None,
@@ -192,18 +181,18 @@ def evaluate_tasks(
 
     how: Any = {"batch_size": batch_size, "show_progress_bar": show_progress_bar}
     model, results = MTEBEncoder(encoder), []
-    for one in tasks:
+    for task in tasks:
         # mteb goes on drawing where the last evaluation ended; every evaluation must draw the same samples
-        one.task.rng_state, one.task.np_rng = random.Random(one.task.seed), np.random.default_rng(one.task.seed)
+        task.rng_state, task.np_rng = random.Random(task.seed), np.random.default_rng(task.seed)
         found = mteb.evaluate(
-            model, one.task, cache=None, encode_kwargs=how, show_progress_bar=False, co2_tracker=False
+            model, task, cache=None, encode_kwargs=how, show_progress_bar=False, co2_tracker=False
         ).task_results[0]
-        metadata = one.task.metadata
+        metadata = task.metadata
         subsets = [scores for split in found.scores.values() for scores in split]
         shown = dict.fromkeys(
             [metadata.main_score, *(key for key in subsets[0] if key.removeprefix(_SUBQUERIES) in _SHOWN)]
         )
         values = {key: 100.0 * float(np.mean([scores[key] for scores in subsets])) for key in shown}
         data = "{path}@{revision}".format(**metadata.dataset)
-        results.append(TaskResult(one.name, "MTEB", ", ".join(found.scores), {}, values, data))
+        results.append(TaskResult(metadata.name, "MTEB", {}, values, data))
     return results

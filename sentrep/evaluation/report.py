@@ -16,7 +16,7 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.sts import SENTEVAL_SETS, display_name
-from sentrep.evaluation.table import report_text, show, write_report
+from sentrep.evaluation.table import show, write_report
 from sentrep.version import __version__
 
 _RECORDED = ("torch", "transformers", "tokenizers", "scipy", "scikit-learn")
@@ -26,12 +26,7 @@ _AVERAGES = (
     ("the seven SentEval tasks", TRANSFER_NAMES),
 )
 """The sets of each mean that papers print as "Avg."."""
-_METRICS = {
-    "spearman": "Spearman",
-    "pearson": "Pearson",
-    "f1": "F1",
-    "v_measure": "V-measure",
-}
+_METRICS = {"spearman": "Spearman", "pearson": "Pearson", "f1": "F1", "v_measure": "V-measure"}
 _DETAILS = ("pearson", "dev accuracy")
 """Scores that only a detailed table shows; files contain all scores."""
 
@@ -56,36 +51,18 @@ class Evaluation:
     precision: str = "fp32"
     """The precision of the computation: ``fp32`` or ``bf16``, or the backend of its graph."""
     suite: str = "sts"
-    """Which suite: one of `sentrep.evaluation.SUITES`."""
+    """``sts``, ``transfer`` or ``mteb``."""
     notes: list[str] = dataclasses.field(default_factory=list)
     """Notes for the reader, a sentence each."""
 
     @classmethod
     def of(
-        cls,
-        encoder: SentenceEncoder,
-        model: str,
-        results: Sequence[TaskResult],
-        seconds: float,
-        precision: str = "fp32",
-        suite: str = "sts",
-        notes: Sequence[str] = (),
+        cls, encoder: SentenceEncoder, model: str, results: Sequence[TaskResult], seconds: float, **more: Any
     ) -> Evaluation:
-        """Describe ``encoder``, loaded from ``model``, and its scores."""
-        installed = {name: importlib.metadata.version(name) for name in _RECORDED}
-        return cls(
-            model=model,
-            fingerprint=fingerprint(encoder),
-            pooling=encoder.pooling,
-            prompt=encoder.prompt,
-            max_seq_length=encoder.max_seq_length,
-            results=list(results),
-            seconds=seconds,
-            precision=precision,
-            suite=suite,
-            notes=list(notes),
-            versions={"sentrep": __version__, **installed},
-        )
+        """Describe ``encoder``, loaded from ``model``, and its scores; ``more`` are fields of the class."""
+        versions = {"sentrep": __version__, **{name: importlib.metadata.version(name) for name in _RECORDED}}
+        settings = (fingerprint(encoder), encoder.pooling, encoder.prompt, encoder.max_seq_length)
+        return cls(model, *settings, versions, seconds, list(results), **more)
 
     def print(self, detail: bool = False, console: Console | None = None) -> None:
         """Print a line per set, means, and the notes.
@@ -107,7 +84,7 @@ class Evaluation:
             InputError: for a place that cannot be written.
         """
         notes, table = [*self.notes, self._description()], suite_table(self.results, detail)
-        write_report(path, report_text(Path(path).suffix, table, _rows(self.results), self._record(), notes))
+        write_report(Path(path), table, _rows(self.results), self._record(), notes)
 
     def _record(self) -> dict[str, Any]:
         means = averages({task.name: task.main_score for task in self.results})
@@ -136,11 +113,6 @@ def averages(scores: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def metric_name(metric: str) -> str:
-    """A metric's name as papers print it."""
-    return _METRICS.get(metric, metric)
-
-
 def suite_table(tasks: Sequence[TaskResult], detail: bool = False) -> pd.DataFrame:
     """A row for each set, then their `averages`, or else the mean of several sets; all cells are texts.
 
@@ -148,48 +120,39 @@ def suite_table(tasks: Sequence[TaskResult], detail: bool = False) -> pd.DataFra
         tasks: the results.
         detail: add a row per sub-set, and the scores of second rank.
     """
-    metrics = [metric for metric in _keys(tasks, "scores") if detail or metric not in _DETAILS]
-    units = dict.fromkeys(list(task.counts)[-1] for task in tasks if task.counts)
+    size = " / ".join(dict.fromkeys(list(task.counts)[-1] for task in tasks if task.counts)) or "items"
     rows = []
     for task in tasks:
-        scores = [f"{task.scores[metric]:.2f}" if metric in task.scores else "" for metric in metrics]
-        rows.append([display_name(task.name), str(["", *task.counts.values()][-1]), task.protocol, *scores])
-        for name, (size, score) in task.per_subset.items() if detail else ():
-            rows.append([f"  {name}", str(size), "sub-set", "—" if score is None else f"{score:.2f}"])
-    columns = ["set", " / ".join(units) or "items", "protocol", *map(metric_name, metrics)]
-    rows += _means(tasks)
-    return pd.DataFrame([[*row, *[""] * (len(columns) - len(row))] for row in rows], columns=columns, dtype=object)
-
-
-def _means(tasks: Sequence[TaskResult]) -> list[list[str]]:
-    """Rows of means of the main scores; none for several kinds: a mean of accuracies and MAP would mean nothing."""
-    if len({next(iter(task.scores)) for task in tasks}) > 1:
-        return []
-    scores = {task.name: task.main_score for task in tasks}
-    rows = [["Avg.", "", what, f"{mean:.2f}"] for what, mean in averages(scores).items()]
-    if not rows and len(scores) > 1:
-        rows = [["mean", "", f"of {len(scores)} sets", f"{sum(scores.values()) / len(scores):.2f}"]]
-    return rows
-
-
-def _keys(tasks: Sequence[TaskResult], attribute: str) -> list[str]:
-    """The keys of all ``scores`` or ``counts``, in the order in which they first occur."""
-    return list(dict.fromkeys(key for task in tasks for key in getattr(task, attribute)))
+        shown = {name: score for name, score in task.scores.items() if detail or name not in _DETAILS}
+        texts = {_METRICS.get(name, name): f"{score:.2f}" for name, score in shown.items()}
+        count = str(["", *task.counts.values()][-1])
+        rows.append({"set": display_name(task.name), size: count, "protocol": task.protocol, **texts})
+        for name, (items, score) in task.per_subset.items() if detail else ():
+            text = "—" if score is None else f"{score:.2f}"
+            rows.append({"set": f"  {name}", size: str(items), "protocol": "sub-set", next(iter(texts)): text})
+    main = {next(iter(task.scores)) for task in tasks}
+    if len(main) == 1:  # a mean of accuracies and MAP would mean nothing
+        scores = {task.name: task.main_score for task in tasks}
+        means = [("Avg.", what, mean) for what, mean in averages(scores).items()]
+        if not means and len(scores) > 1:
+            means = [("mean", f"of {len(scores)} sets", sum(scores.values()) / len(scores))]
+        metric = _METRICS.get(name := main.pop(), name)
+        rows += [{"set": label, "protocol": what, metric: f"{mean:.2f}"} for label, what, mean in means]
+    return pd.DataFrame(rows, dtype=object).fillna("")
 
 
 def _record(task: TaskResult) -> dict[str, Any]:
     main = next(iter(task.scores))
     subsets = {name: {"pairs": count, main: score} for name, (count, score) in task.per_subset.items()}
-    record = {"name": task.name, **task.counts, "protocol": task.protocol, "split": task.split, "dataset": task.dataset}
-    return {**record, **task.scores, **({"per_subset": subsets} if subsets or main == "spearman" else {})}
+    record = {"name": task.name, **task.counts, "protocol": task.protocol, "dataset": task.dataset}
+    return {**record, **task.scores, **({"per_subset": subsets} if subsets else {})}
 
 
 def _rows(tasks: Sequence[TaskResult]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for task in tasks:
-        which = {"set": task.name, "protocol": task.protocol}
-        rows.append({**which, **task.counts, **task.scores})
+        rows.append({"set": task.name, "subset": None, **task.counts, "protocol": task.protocol, **task.scores})
+        whole = {"set": task.name, "protocol": task.protocol}
         main = next(iter(task.scores))
-        rows += [{**which, "subset": name, "pairs": n, main: score} for name, (n, score) in task.per_subset.items()]
-    columns = ["set", "subset", *_keys(tasks, "counts"), "protocol", *_keys(tasks, "scores")]
-    return pd.DataFrame(rows, columns=columns, dtype=object)
+        rows += [{**whole, "subset": name, "pairs": n, main: score} for name, (n, score) in task.per_subset.items()]
+    return pd.DataFrame(rows, dtype=object)

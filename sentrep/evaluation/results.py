@@ -13,8 +13,6 @@ class TaskResult:
     """The set's name."""
     protocol: str
     """Name of the scoring protocol."""
-    split: str
-    """The scored part of the set."""
     counts: dict[str, int]
     """Numbers of items by kind: ``{"pairs": 1379}``, ``{"train": 5452, "test": 500}``; the scored kind is last.
     Empty for mteb's tasks."""
@@ -29,8 +27,3 @@ class TaskResult:
     def main_score(self) -> float:
         """The first of the scores."""
         return next(iter(self.scores.values()))
-
-    @property
-    def spearman(self) -> float:
-        """Spearman × 100 of cosine and gold scores, for a similarity set."""
-        return self.scores["spearman"]

@@ -88,6 +88,11 @@ class FinishedRun:
                 f"{self.folder / SCORES}: no readable scores of the test sets ({error}); {remedy}"
             ) from None
 
+    @cached_property
+    def sets(self) -> list[str]:
+        """The names of its test sets."""
+        return list(self.scores["set"].unique())
+
     def is_of(self, pairs: pd.DataFrame) -> bool:
         """Whether its scores are of these pairs (`pairs_frame`), in this order, with these gold scores."""
         return self.scores[_PAIR].equals(pairs[_PAIR])
@@ -99,10 +104,10 @@ def finished_runs(folder: Path) -> list[FinishedRun]:
     Raises:
         InputError: there is none.
     """
-    found = sorted(path.parent for path in [*folder.glob(RECORD), *folder.glob(f"**/{RECORD}")])
+    found = [FinishedRun(path.parent) for path in sorted(folder.rglob(RECORD))]
     if not found:
         raise InputError(f"{folder}: no run lies here ({RECORD}); sentrep fit writes one")
-    return [FinishedRun(path) for path in dict.fromkeys(found)]
+    return found
 
 
 def recipe_scores(runs: Sequence[FinishedRun], like: FinishedRun, fixed: bool = False) -> RecipeScores:
@@ -117,28 +122,28 @@ def recipe_scores(runs: Sequence[FinishedRun], like: FinishedRun, fixed: bool = 
         InputError: two runs do not fit together; it names their files.
     """
     by_seed: dict[int, FinishedRun] = {}
-    for run in sorted(runs, key=lambda run: run.record["seed"]):
-        first = next(iter(by_seed.values()), run)
-        if (seed := run.record["seed"]) in by_seed:
+    for run in runs:
+        first, seed = next(iter(by_seed.values()), run), run.record["seed"]
+        if seed in by_seed:
             raise InputError(f"{run.folder / RECORD} and {by_seed[seed].folder / RECORD} are one recipe under one seed")
         if run.record["content"] != first.record["content"]:
             parts = [key for key, value in run.record.items() if value != first.record.get(key)]
             apart = ", ".join(part for part in parts if part not in ("seed", "content")) or "content"
             raise InputError(f"{run.folder / RECORD} and {first.folder / RECORD} are not one recipe: other {apart}")
-        if not run.is_of(like.scores):
+        if run is not like and not run.is_of(like.scores):
             raise InputError(f"{run.folder / SCORES} and {like.folder / SCORES} are not of the same pairs in one order")
         by_seed[seed] = run
-    names = like.scores["set"].unique()
-    cosines = {
-        name: np.stack([run.scores.loc[run.scores["set"] == name, "cosine"] for run in by_seed.values()])
-        for name in names
-    }
-    gold = {name: like.scores.loc[like.scores["set"] == name, "gold"].to_numpy() for name in names}
-    return RecipeScores(tuple(by_seed), cosines, gold, fixed=fixed)
+    seeds, gold = tuple(sorted(by_seed)), like.scores["gold"].to_numpy()
+    cosines = np.stack([by_seed[seed].scores["cosine"] for seed in seeds])
+    found = RecipeScores(seeds, {}, {}, fixed=fixed)
+    for name in like.sets:
+        rows = (like.scores["set"] == name).to_numpy()
+        found.cosines[name], found.gold[name] = cosines[:, rows], gold[rows]
+    return found
 
 
 def mean_dose(runs: Sequence[FinishedRun]) -> float | None:
     """The dose of a recipe that drew negatives (`sentrep.evaluation.history.dose`), mean over its runs."""
-    files = [run.folder / METRICS for run in runs if (run.folder / METRICS).exists()]
-    shares = [share for file in files if (share := dose(file)) is not None]
-    return sum(shares) / len(shares) if shares else None
+    shares = [dose(run.folder / METRICS) for run in runs if (run.folder / METRICS).exists()]
+    drawn = pd.Series(shares, dtype=float).dropna()
+    return float(drawn.mean()) if len(drawn) else None

@@ -32,8 +32,10 @@ def pair_scores(
     stage: str = "val",
     shared: bool = False,
     own: Mapping[str, Metric] = _NONE,
-) -> dict[str, float]:
-    """The logged scores of one similarity set, by name: ``<set>``, ``<set>/`` with each of `GEOMETRY`, the user's.
+) -> tuple[dict[str, float], Tensor]:
+    """The logged scores of one similarity set by name, and the cosine of every pair (P,), on the CPU.
+
+    The names are ``<set>``, and ``<set>/`` with each of `GEOMETRY` and of the user's metrics:
 
     - ``<set>``: Spearman's rank correlation × 100 of cosines and gold scores, ties at their mean rank;
     - ``alignment``: mean ‖x − y‖² = 2 − 2 cos(x, y) of the pairs that mean the same (Wang & Isola 2020, eq. 1): those
@@ -53,13 +55,6 @@ def pair_scores(
     Raises:
         InputError: a cosine is NaN, or all are equal.
     """
-    return _measured(encoder, pairs, stage, shared, own)[0]
-
-
-def _measured(
-    encoder: TextEncoder, pairs: ScoredPairs, stage: str, shared: bool, own: Mapping[str, Metric]
-) -> tuple[dict[str, float], Tensor]:
-    """See `pair_scores`; and the cosine of every pair (P,), on the CPU."""
     reader = partial(encode, encoder, show_progress_bar=False, shared=shared)
     first, second = (x.to(encoder.device) for x in encode_pairs(reader, pairs.first, pairs.second))
     cosine, gold = (first * second).sum(1), torch.tensor(pairs.scores, device=encoder.device)
@@ -103,7 +98,7 @@ class Scoring:
         """
         encoder: Any = module.encoder
         own = getattr(getattr(module.trainer, "datamodule", None), "metrics", _NONE)
-        values, self.cosines[pairs.name] = _measured(encoder, pairs, self.stage, True, own)
+        values, self.cosines[pairs.name] = pair_scores(encoder, pairs, self.stage, True, own)
         self._scores.append(values[pairs.name])
         for name, value in values.items():
             module.log(f"{self.stage}/{name}", value, add_dataloader_idx=False, batch_size=len(pairs), **_EQUAL)

@@ -74,7 +74,7 @@ class Selection:
 
 
 def _labels(criteria: set[str], sets: Sequence[ScoredPairs]) -> tuple[str, ...]:
-    """The sets whose labels the criteria contain; for scores of a callback (`SuiteEvaluation`) the criterion's name."""
+    """The sets whose labels the criteria contain; for the scores of a callback the criterion's name."""
     names = [pairs.name for pairs in sets]
     similarity = [name for name in names if criteria & {"val/sts", f"val/{name}", f"val/{name}/alignment"}]
     known = {"sts", *names, *(f"{name}/{measure}" for name in names for measure in GEOMETRY)}

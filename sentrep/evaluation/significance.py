@@ -30,9 +30,9 @@ class RecipeScores:
 
     seeds: tuple[int, ...]
     """The seed of each row."""
-    cosines: Mapping[str, Array] = field(default_factory=dict)
+    cosines: dict[str, Array] = field(default_factory=dict)
     """By similarity set: (S, P) cosines of P sentence pairs, a row for each of S seeds."""
-    gold: Mapping[str, Array] = field(default_factory=dict)
+    gold: dict[str, Array] = field(default_factory=dict)
     """By similarity set: (P,) gold similarities."""
     scores: Mapping[str, Array] = field(default_factory=dict)
     """By set of another suite, or of one whose cosines were not kept: (S,) main scores × 100."""
@@ -63,7 +63,7 @@ class RecipeScores:
         far = below > max(points, deviations * 1.4826 * float(np.median(np.abs(below))))
         return {seed: float(score) for seed, score, out in zip(self.seeds, self.per_seed, far, strict=True) if out}
 
-    @property
+    @cached_property
     def means(self) -> dict[str, float]:
         """The number of seeds, and the mean over the seeds of every set and of ``mean``, each with its ``sd``."""
         found: dict[str, float] = {"seeds": len(self.per_seed)}
@@ -75,10 +75,6 @@ class RecipeScores:
     def influences(self) -> dict[str, Array]:
         """By similarity set: `pair_influences`, (S, P)."""
         return {name: pair_influences(self.cosines[name], gold) for name, gold in self.gold.items()}
-
-    def paired_with(self, other: RecipeScores) -> bool:
-        """Whether both have a score for each of the same seeds, which share the order of the text and the noise."""
-        return self.fixed or other.fixed or self.seeds == other.seeds
 
 
 @dataclass(frozen=True)
@@ -157,31 +153,31 @@ def compare(recipe: RecipeScores, baseline: RecipeScores, margin: float = MARGIN
 
     Args:
         recipe: the scores in question.
-        baseline: the scores that they are compared with, on the same sets.
+        baseline: the scores that they are compared with, on the same pairs; `recipe_scores` of finished runs checks it.
         margin: the least difference that would matter, in points.
-
-    Raises:
-        InputError: for other sets, or other pairs in a set, than the baseline's.
     """
-    _check_same_sets(recipe, baseline)
-    first, second, paired = recipe.per_seed, baseline.per_seed, recipe.paired_with(baseline)
+    first, second = recipe.per_seed, baseline.per_seed
+    # under the same seeds, both have the same order of the text and the same noise
+    paired = recipe.fixed or baseline.fixed or recipe.seeds == baseline.seeds
     mean = float(first.mean() - second.mean())
-    seeds = min((len(one.seeds) for one in (recipe, baseline) if not one.fixed), default=0)
+    seeds = min([len(one.seeds) for one in (recipe, baseline) if not one.fixed], default=0)
     if seeds == 1 or not (seeds or recipe.gold):
         return Difference(mean, None, None, None, seeds, paired)
     samples = ([first - second] if paired else [first, second]) if seeds else []
-    parts = [float(sample.var(ddof=1)) / len(sample) for sample in samples]
-    over_seeds = sum(parts)
+    counts = np.array([len(sample) for sample in samples])
+    parts = np.array([sample.var(ddof=1) for sample in samples]) / counts
+    over_seeds = float(parts.sum())
     variance = over_seeds + _pair_variance(recipe, baseline, paired)
     if variance == 0:
         return Difference(mean, mean, mean, float(mean == 0), seeds, paired, p_equal=float(abs(mean) >= margin))
-    kinds = [(variance, np.inf)]
+    variances, freedoms = [variance], [np.inf]
     if over_seeds:
-        freedom = over_seeds**2 / sum(part**2 / (len(one) - 1) for part, one in zip(parts, samples, strict=True))
-        kinds = [(over_seeds, freedom), (variance, freedom * variance / over_seeds)]
-    half = max(float(scipy.stats.t.isf(LEVEL / 2, freedom)) * found**0.5 for found, freedom in kinds)
-    p_value = max(float(2 * scipy.stats.t.sf(abs(mean) / found**0.5, freedom)) for found, freedom in kinds)
-    p_equal = max(float(scipy.stats.t.sf((margin - abs(mean)) / found**0.5, freedom)) for found, freedom in kinds)
+        freedom = over_seeds**2 / float((parts**2 / (counts - 1)).sum())
+        variances, freedoms = [over_seeds, variance], [freedom, freedom * variance / over_seeds]
+    errors = np.sqrt(variances)
+    half = float((scipy.stats.t.isf(LEVEL / 2, freedoms) * errors).max())
+    p_value = float(2 * scipy.stats.t.sf(abs(mean) / errors, freedoms).max())
+    p_equal = float(scipy.stats.t.sf((margin - abs(mean)) / errors, freedoms).max())
     return Difference(mean, mean - half, mean + half, p_value, seeds, paired, p_equal=p_equal)
 
 
@@ -250,12 +246,3 @@ def _sums_above(values: Array, summands: Array) -> Array:
     below = scipy.stats.rankdata(values, "min", axis=1).astype(int) - 1
     not_above = scipy.stats.rankdata(values, "max", axis=1).astype(int)
     return -(np.take_along_axis(sums, below, axis=1) + np.take_along_axis(sums, not_above, axis=1)) / 2
-
-
-def _check_same_sets(first: RecipeScores, second: RecipeScores) -> None:
-    names, others = ([*one.gold, *one.scores] for one in (first, second))
-    if set(names) != set(others):
-        raise InputError(f"recipes were scored on different sets: {sorted(names)} and {sorted(others)}")
-    for name, gold in first.gold.items():
-        if not np.array_equal(gold, second.gold[name]):
-            raise InputError(f"recipes were scored on different pairs of {name}; score them again on the same files")

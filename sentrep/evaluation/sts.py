@@ -15,6 +15,7 @@ from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.evaluation.results import TaskResult
 from sentrep.functional import spearman
+from sentrep.io.text import printable
 
 SENTEVAL_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 """The seven sets whose mean papers report."""
@@ -34,13 +35,13 @@ _DISPLAY_NAMES = {
 
 
 def display_name(name: str) -> str:
-    """A set's name as papers print it; other names stay as they are.
+    """A set's name as papers print it; other names as a terminal may show them.
 
     Examples:
         >>> display_name("stsb-dev"), display_name("my-pairs")
         ('STS-B dev', 'my-pairs')
     """
-    return _DISPLAY_NAMES.get(name, name.upper() if name in TRANSFER_NAMES else name)
+    return _DISPLAY_NAMES.get(name, name.upper() if name in TRANSFER_NAMES else printable(name))
 
 
 def evaluate_sts(
@@ -70,12 +71,6 @@ def evaluate_sts(
     return [_score(pairs, part) for pairs, part in zip(sets, cosine.split([len(p) for p in sets]), strict=True)]
 
 
-def _split(name: str) -> str:
-    if name == "sickr-all":
-        return "train + dev + test"
-    return "dev" if name.endswith("-dev") else "test" if name in _DISPLAY_NAMES else "all"
-
-
 def rank_correlation(name: str, cosine: Tensor, gold: Sequence[float]) -> float:
     """`sentrep.functional.spearman` of cosines and gold scores.
 
@@ -99,7 +94,6 @@ def _score(pairs: ScoredPairs, cosine: Tensor) -> TaskResult:
     return TaskResult(
         pairs.name,
         pairs.protocol,
-        _split(pairs.name),
         {"pairs": len(pairs)},
         {"spearman": correlation, "pearson": pearson},
         hash_columns(pairs.first, pairs.second, pairs.scores),

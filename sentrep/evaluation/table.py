@@ -14,9 +14,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sentrep.io.files import write_text
+from sentrep.io.files import atomic_write
 from sentrep.io.paths import writing
 from sentrep.io.text import markdown_text, printable
+
+_NUMBERS = r"[-+—±\d.,%e\[\]* ]*"
 
 
 def show(frame: pd.DataFrame, notes: Sequence[str] = (), console: Console | None = None) -> None:
@@ -29,45 +31,49 @@ def show(frame: pd.DataFrame, notes: Sequence[str] = (), console: Console | None
     """
     console = console or Console()
     if len(frame):
-        console.print(_rich_table(_with_texts(frame, printable), box.SIMPLE_HEAD))
+        console.print(_rich_table(_escaped(frame), box.SIMPLE_HEAD))
     for note in notes:  # the terminal breaks the line, so that a path can be copied whole
         console.print(printable(note), soft_wrap=True, markup=False, highlight=False)
 
 
-def report_text(
-    ending: str, frame: pd.DataFrame, numbers: pd.DataFrame, record: Mapping[str, Any], notes: Sequence[str] = ()
-) -> str:
-    """The content of a file with a report.
+def write_report(
+    path: Path,
+    frame: pd.DataFrame,
+    numbers: pd.DataFrame,
+    record: Mapping[str, Any],
+    notes: Sequence[str],
+    title: str = "",
+    picture: str = "",
+) -> None:
+    """Write a report, and the folders above it; lone surrogates are written as in JSON.
 
     Args:
-        ending: ``.json`` writes the record, ``.csv`` the numbers, ``.tex`` the table, and ``.md`` the table and notes.
+        path: ``.json`` writes the record, ``.csv`` the numbers, ``.tex`` the table, and ``.md`` the table and the rest.
         frame: the table for people; its cells are texts.
         numbers: the table for programs.
         record: everything.
         notes: a paragraph each.
-    """
-    if ending == ".json":
-        return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    if ending == ".csv":
-        return _with_texts(numbers, printable).to_csv(index=False, lineterminator="\n")
-    if ending == ".tex":
-        return _with_texts(frame, printable).to_latex(
-            index=False, escape=True, column_format="l" + "r" * (frame.shape[1] - 1)
-        )
-    console = Console(file=io.StringIO(), width=100_000, color_system=None)  # pandas would need tabulate
-    console.print(_rich_table(_with_texts(frame, markdown_text), box.MARKDOWN))
-    table = console.file.getvalue().strip()  # type: ignore[attr-defined]
-    return "\n\n".join([table, *map(markdown_text, notes)]) + "\n"
-
-
-def write_report(path: str | Path, text: str) -> None:
-    """Write a report, and the folders above it; lone surrogates are written as in JSON.
+        title: a heading.
+        picture: a file beside the report.
 
     Raises:
         InputError: for a place that cannot be written.
     """
-    with writing(Path(path)):
-        write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8"))
+    if path.suffix == ".json":
+        text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
+    elif path.suffix == ".csv":
+        text = "\n".join(map(printable, numbers.to_csv(index=False, lineterminator="\n").split("\n")))
+    elif path.suffix == ".tex":
+        alignment = "l" + "r" * (frame.shape[1] - 1)
+        text = _escaped(frame).to_latex(index=False, escape=True, column_format=alignment)
+    else:
+        console = Console(file=io.StringIO(), width=100_000, color_system=None)  # pandas would need tabulate
+        console.print(_rich_table(_escaped(frame, markdown_text), box.MARKDOWN))
+        table = console.file.getvalue().strip()  # type: ignore[attr-defined]
+        head, end = [f"# {markdown_text(title)}"] * bool(title), [f"![]({picture})"] * bool(picture)
+        text = "\n\n".join([*head, table, *map(markdown_text, notes), *end])
+    with writing(path), atomic_write(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text.rstrip("\n") + "\n")
 
 
 def _rich_table(frame: pd.DataFrame, look: box.Box) -> Table:
@@ -81,6 +87,10 @@ def _rich_table(frame: pd.DataFrame, look: box.Box) -> Table:
     return table
 
 
-def _with_texts(frame: pd.DataFrame, form: Callable[[str], str]) -> pd.DataFrame:
-    cells = frame.map(lambda cell: form(cell) if isinstance(cell, str) else cell)
-    return cells.set_axis(list(map(form, frame.columns)), axis="columns")
+def _escaped(frame: pd.DataFrame, form: Callable[[str], str] = printable) -> pd.DataFrame:
+    """The frame with its words in this form; numbers are harmless as they are, and so are most words on a terminal."""
+    whole = "".join([*frame.columns, *frame.to_numpy().flat])
+    if form is printable and printable(whole) == whole:
+        return frame
+    words = [name for name in frame.columns if not frame[name].str.fullmatch(_NUMBERS).all()]
+    return frame.assign(**{name: frame[name].map(form) for name in words}).rename(columns=form)

@@ -16,7 +16,7 @@ from sentrep.evaluation.classification import (
     validated,
 )
 from sentrep.evaluation.results import TaskResult
-from sentrep.evaluation.vectors import Vectors, encode_texts, refuse_collapse
+from sentrep.evaluation.vectors import Vectors, encode_texts
 
 
 def evaluate_transfer(
@@ -52,7 +52,6 @@ def _encode(
     """By split: the vectors of its texts, and of its second texts where there are any."""
     columns = [(s, column) for s, part in task.splits.items() for column in (part.texts, part.second) if column]
     vectors = encode_texts(encoder, [text for _, column in columns for text in column], task.name, batch_size, show)
-    refuse_collapse(vectors, task.name)
     parts = np.split(vectors, np.cumsum([len(column) for _, column in columns])[:-1])
     return {
         split: tuple(part for (of, _), part in zip(columns, parts, strict=True) if of == split) for split in task.splits
@@ -65,7 +64,7 @@ def _senteval(task: LabelledSet, vectors: dict[str, tuple[Vectors, ...]], folds:
         accuracy, dev = nested_cross_validation(*data["all"], folds)
         scores = {"accuracy": 100 * accuracy, "dev accuracy": 100 * dev}
         return TaskResult(
-            task.name, f"SentEval, nested {folds}-fold", "all", {"test": len(data["all"][1])}, scores, task.fingerprint
+            task.name, f"SentEval, nested {folds}-fold", {"test": len(data["all"][1])}, scores, task.fingerprint
         )
     (x, y), (test, gold) = data["train"], data["test"]
     chosen = validated(x, y, *data["dev"], test) if "dev" in data else cross_validated(x, y, test, folds)
@@ -74,7 +73,7 @@ def _senteval(task: LabelledSet, vectors: dict[str, tuple[Vectors, ...]], folds:
         scores["f1"] = 100 * _f1_of_positive(gold, chosen.predicted)
     how = "dev set" if "dev" in data else f"{folds}-fold on train"
     counts = {split: len(labels) for split, (_, labels) in data.items()}
-    return TaskResult(task.name, f"SentEval, {how}", "test", counts, scores, task.fingerprint)
+    return TaskResult(task.name, f"SentEval, {how}", counts, scores, task.fingerprint)
 
 
 def _in_order(part: LabelledTexts, first: Vectors, second: Vectors | None = None) -> tuple[Features, Labels]:

@@ -44,7 +44,7 @@ def _similarity(encoder: SentenceEncoder, sets: Sequence[ScoredPairs], what: str
     if not sets:
         return {}
     rank_zero_info(f"Scoring {what}: {printable(', '.join(display_name(pairs.name) for pairs in sets))}")
-    scores = {f"val/{name}": score for pairs in sets for name, score in pair_scores(encoder, pairs).items()}
+    scores = {f"val/{name}": score for pairs in sets for name, score in pair_scores(encoder, pairs)[0].items()}
     return {**scores, "val/sts": sum(scores[f"val/{pairs.name}"] for pairs in sets) / len(sets)}
 
 

@@ -32,31 +32,14 @@ def encode_texts(
         prompt: likewise.
 
     Raises:
-        InputError: a vector is not finite.
+        InputError: a vector is not finite, or all are equal: a score would depend on the breaking of ties alone.
     """
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     vectors = np.asarray(
         encoder.encode(list(rows), batch_size=batch_size, show_progress_bar=show_progress_bar, prompt=prompt)
     )
-    refuse_not_finite(vectors, name)
-    return vectors if len(rows) == len(texts) else vectors[[rows[text] for text in texts]]
-
-
-def refuse_not_finite(vectors: Vectors, name: str) -> None:
-    """Refuse vectors of a broken encoder.
-
-    Raises:
-        InputError: a vector is not finite.
-    """
     if broken := int((~np.isfinite(vectors)).any(1).sum()):
         raise InputError(f"{name}: {broken} of {len(vectors)} vectors are NaN or infinite; the encoder is broken")
-
-
-def refuse_collapse(vectors: Vectors, name: str) -> None:
-    """Refuse vectors that are all equal: their score would depend on the breaking of ties alone.
-
-    Raises:
-        InputError: all vectors are equal.
-    """
     if len(vectors) > 1 and np.ptp(vectors, axis=0).max() == 0:
         raise InputError(f"{name}: all {len(vectors)} vectors are equal; the encoder has collapsed")
+    return vectors if len(rows) == len(texts) else vectors[[rows[text] for text in texts]]

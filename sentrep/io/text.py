@@ -21,7 +21,7 @@ def printable(text: str) -> str:
         >>> printable("a\\x1b[2Jb")
         'a\\\\x1b[2Jb'
     """
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+    return _UNSEEN.sub(_written_out, text)
 
 
 def markdown_text(text: str) -> str:
@@ -31,7 +31,11 @@ def markdown_text(text: str) -> str:
         >>> markdown_text("<b>|[x](y)")
         '&#60;b&#62;&#124;&#91;x&#93;(y)'
     """
-    return _MARKDOWN.sub(lambda found: f"&#{ord(found[0].strip())};", printable(text))
+    return _MARKDOWN.sub(lambda found: f"&#{ord(found[0].strip())};", _UNSEEN.sub(_written_out, text))
+
+
+def _written_out(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape", "surrogatepass").decode()
 
 
 def listing(texts: Mapping[str, str], width: int = 15) -> str:

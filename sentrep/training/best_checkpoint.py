@@ -229,6 +229,4 @@ def _failure(trainer: Trainer) -> str | None:
 def _others_log(trainer: Trainer) -> bool:
     """Whether a callback that is neither Lightning's nor one of a run's own may log a score."""
     modules = [type(callback).__module__ for callback in trainer.callbacks]  # type: ignore[attr-defined]
-    return any(
-        not module.startswith(("lightning.", "sentrep.")) or module.endswith("suite_callback") for module in modules
-    )
+    return any(not module.startswith(("lightning.", "sentrep.")) for module in modules)

@@ -21,7 +21,7 @@ from torch import Tensor
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
-from sentrep.evaluation.before_after import lines_of, print_run, print_test
+from sentrep.evaluation.before_after import print_run, print_test
 from sentrep.evaluation.history import METRICS, MINUTES, MetricHistory, is_log_step, write_metrics
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.run_scores import RECORD, write_scores
@@ -177,7 +177,7 @@ class RunReport(Callback):
         if not history.empty:
             places["curves"] = folder / "curves.png"
             plot_training_curves(history, folder / "curves.png", best_step=chosen.step, monitor=chosen.monitor)
-        print_run(history, lines_of(_data(trainer)), chosen, self._replaced, places)
+        print_run(history, sets, chosen, self._replaced, places)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print a line per test set, the mean, and where the loggers have written."""

@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.errors import InputError
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.published import Published
-from sentrep.evaluation.run_scores import RECORD, SCORES, write_scores
+from sentrep.evaluation.run_scores import RECORD, SCORES, finished_runs, write_scores
 from sentrep.evaluation.significance import RecipeScores, compare
 
 QUALITY = {"first": 0.5, "clear": 1.5, "close": 0.52, "worst": 0.1, "as-run": 1.0}
@@ -66,6 +67,11 @@ def write_run(
     return folder
 
 
+def read(folders: Mapping[str, Path], *arguments: Any, **options: Any) -> Comparison:
+    """Compare the runs of folders."""
+    return Comparison.read({label: finished_runs(folder) for label, folder in folders.items()}, *arguments, **options)
+
+
 def write_recipes(folder: Path, recipes: Mapping[str, RecipeScores]) -> dict[str, Path]:
     """The folders of recipes, a run below for each seed, written in another order than that of the seeds."""
     for label, found in recipes.items():
@@ -76,10 +82,10 @@ def write_recipes(folder: Path, recipes: Mapping[str, RecipeScores]) -> dict[str
 
 def test_a_comparison_writes_its_numbers_beside_the_paper_s(tmp_path: Path) -> None:
     folders = write_recipes(tmp_path, RECIPES)
-    comparison = Comparison.read(folders, published=Published("Table 2", "one seed", PAPER))
-    comparison.write(tmp_path, {"backbone": "small"})
+    comparison = read(folders, published=Published("Table 2", "one seed", PAPER))
+    comparison.write(tmp_path)
     record = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    assert (record["title"], record["backbone"], list(record["rows"])) == ("Table 2", "small", list(RECIPES))
+    assert (record["title"], record["metric"], list(record["rows"])) == ("Table 2", "one seed", list(RECIPES))
     row = record["rows"]["as-run"]
     assert (row["published"], row["published sd"], row["published difference"]) == (74.0, None, -0.8)
     assert row["verdict"] == "better"
@@ -99,7 +105,7 @@ def test_a_comparison_writes_its_numbers_beside_the_paper_s(tmp_path: Path) -> N
 
 def test_the_numbers_are_those_of_the_statistics_and_the_baseline_can_be_named(tmp_path: Path) -> None:
     folders = write_recipes(tmp_path, RECIPES)
-    found = Comparison.read(folders, "clear", margin=0.4)
+    found = read(folders, "clear", margin=0.4)
     assert (found.baseline, list(found.recipes)) == ("clear", list(RECIPES))
     for label, scores_of in RECIPES.items():
         if label != "clear":
@@ -110,8 +116,9 @@ def test_the_numbers_are_those_of_the_statistics_and_the_baseline_can_be_named(t
 
 
 def test_tables_for_papers_and_programs(tmp_path: Path) -> None:
-    comparison = Comparison.read(write_recipes(tmp_path, {"plain": RECIPES["worst"], "go_od": RECIPES["clear"]}))
-    latex, table = comparison.text("latex"), comparison.text("csv")
+    comparison = read(write_recipes(tmp_path, {"plain": RECIPES["worst"], "go_od": RECIPES["clear"]}))
+    comparison.write(tmp_path)
+    latex, table = ((tmp_path / f"report.{ending}").read_text(encoding="utf-8") for ending in ("tex", "csv"))
     assert latex.startswith("\\begin{tabular}{lrrrrrr}\n\\toprule\nrecipe & seeds & dev & mean")
     assert "go\\_od & 5 & " in latex
     first, second = csv.DictReader(io.StringIO(table))
@@ -126,9 +133,9 @@ def test_rows_that_train_nothing_are_told_apart_by_their_pairs_alone(tmp_path: P
         found = RECIPES[label]
         folders[label] = write_run(tmp_path / label, 0, found.cosines["dev"][0], found.gold["dev"])
     untrained = Published("", "one", {"first": (1.0, None), "clear": (2.0, None)}, untrained=["first", "clear"])
-    assert Comparison.read(folders, published=untrained).differences["clear"].verdict == "better"
+    assert read(folders, published=untrained).differences["clear"].verdict == "better"
     trained = Published("", "one", untrained.scores, untrained=["first"])
-    found = Comparison.read(folders, published=trained).differences["clear"]
+    found = read(folders, published=trained).differences["clear"]
     assert found.verdict == "no verdict under 4 seeds"
 
 
@@ -136,14 +143,14 @@ def test_rows_with_collapsed_seeds_are_named(tmp_path: Path) -> None:
     whole, broken = (
         RecipeScores((1, 2, 3, 4), scores={"mr": np.array([76.0, 75.0, last, 77.0])}) for last in (76.5, 5)
     )
-    comparison = Comparison.of({"first": whole, "gaussian": broken})
+    comparison = Comparison({"first": whole, "gaussian": broken}, "first")
     comparison.write(tmp_path)
     console = Console(width=200, file=io.StringIO())
     comparison.print(console)
     for text in (console.file.getvalue(), (tmp_path / "report.md").read_text(encoding="utf-8")):  # type: ignore[attr-defined]
         named = "Collapsed runs, far below the median of their recipe's seeds: gaussian (seed 3: 5.00)."
         assert named in " ".join(text.split())
-    Comparison.of({"first": whole}).print(console := Console(width=200, file=io.StringIO()))
+    Comparison({"first": whole}, "first").print(console := Console(width=200, file=io.StringIO()))
     assert "Collapsed" not in console.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -153,12 +160,12 @@ def test_the_dose_of_drawn_negatives_is_shown_and_a_small_one_is_no_treatment(tm
         for seed, share in enumerate(shares):
             (tmp_path / label / f"seed-{seed}/metrics.csv").write_text(f"step,train/x/dose/g\n10,{share}\n20,\n")
     (tmp_path / "simcse/seed-0/metrics.csv").write_text("step,train/loss\n10,1\n")
-    comparison = Comparison.read(folders)
+    comparison = read(folders)
     comparison.write(tmp_path)
     record = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["rows"]
     assert [row["dose"] for row in record.values()] == [None, pytest.approx(7.5e-6), pytest.approx(0.21)]
     assert "A row below 0.0001 is not treated" in (tmp_path / "report.md").read_text(encoding="utf-8")
-    cells = dict(zip(folders, comparison.table()["dose"], strict=True))
+    cells = dict(zip(folders, comparison.table["dose"], strict=True))
     assert cells == {"simcse": "", "noise": "7.5e-06 (not treated)", "bank": "2.1e-01"}
 
 
@@ -206,9 +213,9 @@ def test_what_does_not_fit_together_is_refused_with_its_files(change: str, says:
     folders = write_recipes(tmp_path, {label: RECIPES[label] for label in ("first", "clear")})
     spoil(change, folders["clear"] / "seed-0", RECIPES["clear"])
     with pytest.raises(InputError, match=says):
-        Comparison.read(folders)
+        read(folders)
 
 
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"empty: no run lies here \(run\.json\)"):
-        Comparison.read({"empty": tmp_path / "empty"})
+        read({"empty": tmp_path / "empty"})

@@ -14,7 +14,7 @@ from sentrep import SentenceEncoder
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
-from sentrep.evaluation import MTEBEncoder, SuiteSets, evaluate_sts, evaluate_suite, load_suite
+from sentrep.evaluation import MTEBEncoder, evaluate_sts, evaluate_suite, load_suite
 from support import tiny_encoder, toy_sentences
 
 mteb = pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
@@ -45,7 +45,7 @@ def test_sts(encoder: SentenceEncoder) -> None:
     task = local_task("STS", "cosine_spearman", data, min_score=0, max_score=10)
     theirs = scores_of(task, MTEBEncoder(encoder, "test/tiny"))
     (ours,) = evaluate_sts(encoder, [pairs])
-    assert 100 * theirs["cosine_spearman"] == pytest.approx(ours.spearman, abs=1e-3)
+    assert 100 * theirs["cosine_spearman"] == pytest.approx(ours.main_score, abs=1e-3)
     assert 100 * theirs["cosine_pearson"] == pytest.approx(ours.scores["pearson"], abs=1e-3)
 
 
@@ -61,11 +61,11 @@ def test_a_suite_has_mteb_s_own_scores_every_time(encoder: SentenceEncoder, monk
         return local_task("Classification", "accuracy", columns)
 
     monkeypatch.setattr(mteb, "get_task", get_task)
-    sets = load_suite("mteb", SuiteSets(["Mine"]))
+    sets = load_suite("mteb", ["Mine"])
     first, again = (evaluate_suite("mteb", encoder, sets, show_progress_bar=False) for _ in range(2))
     assert first == again
     assert first[0].scores == {name: 100 * expected[name] for name in ("accuracy", "f1")}
-    assert (first[0].name, first[0].protocol, first[0].split, first[0].dataset) == ("Mine", "MTEB", "test", "local@1")
+    assert (first[0].protocol, first[0].dataset) == ("MTEB", "local@1")
     assert asked == [{}, {"eval_splits": ["test"], "hf_subsets": None}]
 
 

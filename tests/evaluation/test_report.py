@@ -19,7 +19,7 @@ from support import table_rows, tiny_encoder
 def results(names: tuple[str, ...]) -> list[TaskResult]:
     return [
         TaskResult(
-            name, "SentEval (all)", "test", {"pairs": 1000 + i}, {"spearman": 70.0 + i, "pearson": 60.0 + i}, "",
+            name, "SentEval (all)", {"pairs": 1000 + i}, {"spearman": 70.0 + i, "pearson": 60.0 + i}, "",
             {"news": (400, 71.25), "one": (1, None)},
         )
         for i, name in enumerate(names)
@@ -75,7 +75,6 @@ def test_the_json_file_says_what_was_scored_and_how(tmp_path: Path) -> None:
         "name": "sts12",
         "pairs": 1000,
         "protocol": "SentEval (all)",
-        "split": "test",
         "dataset": "",
         "spearman": 70.0,
         "pearson": 60.0,
@@ -85,7 +84,7 @@ def test_the_json_file_says_what_was_scored_and_how(tmp_path: Path) -> None:
 
 def test_the_json_file_of_another_suite(tmp_path: Path) -> None:
     scores = {"accuracy": 90.0, "dev accuracy": 80.0}
-    tasks = [TaskResult(name, "SentEval", "test", {"test": 3}, scores, "ab") for name in TRANSFER_NAMES]
+    tasks = [TaskResult(name, "SentEval", {"test": 3}, scores, "ab") for name in TRANSFER_NAMES]
     evaluation = Evaluation.of(tiny_encoder(), "m", tasks, 1.0, suite="transfer", notes=["Mind the gap."])
     evaluation.write(tmp_path / "scores.json")
     content = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
@@ -93,7 +92,7 @@ def test_the_json_file_of_another_suite(tmp_path: Path) -> None:
     assert content["averages"] == {"the seven SentEval tasks": 90.0}
     assert "scikit-learn" in content["versions"]
     assert content["results"][0] == {
-        "name": "mr", "test": 3, "protocol": "SentEval", "split": "test", "dataset": "ab",
+        "name": "mr", "test": 3, "protocol": "SentEval", "dataset": "ab",
         "accuracy": 90.0, "dev accuracy": 80.0,
     }  # fmt: skip
     evaluation.write(tmp_path / "scores.md")

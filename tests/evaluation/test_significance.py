@@ -297,15 +297,3 @@ def test_among_many_rows_a_mark_takes_more_than_a_verdict() -> None:
     certain = holm({number: Difference(0.0, -1.0, 1.0, 0.6, 9) for number in range(3)})
     assert [one.adjusted for one in certain.values()] == [1.0] * 3
     assert holm({}) == {}
-
-
-def test_other_sets_are_refused() -> None:
-    rng = np.random.default_rng(5)
-    recipe, other = scores(rng, 4), scores(rng, 4)
-    with pytest.raises(InputError, match=r"different sets: \['a', 'b'\] and \['a'\]"):
-        compare(recipe, RecipeScores(other.seeds, {"a": other.cosines["a"]}, {"a": other.gold["a"]}))
-    with pytest.raises(InputError, match=r"different sets: \['mr'\] and \['cr'\]"):
-        compare(alone(1.0, 2.0), RecipeScores((0, 1), scores={"cr": np.array([1.0, 2.0])}))
-    turned = {**other.gold, "a": other.gold["a"][::-1]}
-    with pytest.raises(InputError, match="different pairs of a"):
-        compare(recipe, dataclasses.replace(other, gold=turned))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import get_args
+from typing import Any
 
 import pytest
 
 from sentrep.data.sets import transfer
-from sentrep.evaluation import SUITES, SuiteSets, evaluate_suite, load_suite, sts, suites
+from sentrep.errors import InputError
+from sentrep.evaluation import evaluate_suite, load_suite, sts, suites
 from sentrep.evaluation.suites import SuiteName
 from support import tiny_encoder, toy_sentences
 
@@ -36,16 +37,16 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("suite", "request_", "name", "counts", "main"),
     [
-        ("sts", SuiteSets(["pairs.csv"]), "pairs", {"pairs": 20}, "spearman"),
-        ("sts", SuiteSets(["pairs.csv"], columns=SWAPPED), "pairs", {"pairs": 20}, "spearman"),
-        ("transfer", SuiteSets(["TREC"], "senteval"), "trec", {"train": 40, "test": 20}, "accuracy"),
+        ("sts", {"sets": ["pairs.csv"]}, "pairs", {"pairs": 20}, "spearman"),
+        ("sts", {"sets": ["pairs.csv"], "columns": SWAPPED}, "pairs", {"pairs": 20}, "spearman"),
+        ("transfer", {"sets": ["TREC"], "sts_folder": "senteval"}, "trec", {"train": 40, "test": 20}, "accuracy"),
     ],
 )
 def test_a_suite_scores_its_sets(
-    suite: str, request_: SuiteSets, name: str, counts: dict[str, int], main: str, place: Path
+    suite: SuiteName, request_: dict[str, Any], name: str, counts: dict[str, int], main: str, place: Path
 ) -> None:
     encoder = tiny_encoder(pooling="mean")
-    sets = load_suite(suite, request_)
+    sets = load_suite(suite, **request_)
     (result,) = evaluate_suite(suite, encoder, sets, show_progress_bar=False)
     assert (result.name, result.counts, next(iter(result.scores))) == (name, counts, main)
     assert all(-100 <= score <= 100 for score in result.scores.values())
@@ -62,13 +63,25 @@ def test_a_suite_scores_its_sets(
         ("transfer", "x", ["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]),
     ],
 )
-def test_the_default_sets(suite: str, folder: str | None, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_sets(
+    suite: SuiteName, folder: str | None, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for reader in ("load_sts", "load_transfer"):
         monkeypatch.setattr(suites, reader, lambda name, folder: SimpleNamespace(name=f"{name} of {folder}"))
-    assert [part.name for part in load_suite(suite, SuiteSets(sts_folder=folder))] == [
-        f"{name} of {folder}" for name in names
-    ]
+    assert [part.name for part in load_suite(suite, sts_folder=folder)] == [f"{name} of {folder}" for name in names]
 
 
-def test_the_command_line_offers_every_suite() -> None:
-    assert get_args(SuiteName) == tuple(SUITES)
+@pytest.mark.parametrize(
+    ("suite", "request_", "says"),
+    [
+        ("sts", {"sets": ["pairs.csv", "./pairs.csv"]}, "pairs is listed twice"),
+        ("mteb", {}, "the suite mteb needs sets"),
+        ("transfer", {"columns": SWAPPED}, "columns, which belong to sts"),
+        ("transfer", {"sets": ["mr"]}, "no MR in it for mr; give the folder that contains MR"),
+    ],
+)
+def test_sets_that_cannot_be_scored_are_refused(
+    suite: SuiteName, request_: dict[str, Any], says: str, place: Path
+) -> None:
+    with pytest.raises(InputError, match=says):
+        load_suite(suite, **request_)

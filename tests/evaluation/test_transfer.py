@@ -47,7 +47,7 @@ def test_nested_cross_validation_equals_cold_loops() -> None:
     expected = reference.nested_cross_validation(*arrays(part, vectors), FOLDS)
     assert result.scores["accuracy"] == pytest.approx(100 * expected, abs=1e-9)
     assert 60 < result.scores["accuracy"] < 99  # a task on which something can go wrong
-    assert (result.counts, result.split, result.protocol) == ({"test": 150}, "all", "SentEval, nested 3-fold")
+    assert (result.counts, result.protocol) == ({"test": 150}, "SentEval, nested 3-fold")
 
 
 def test_train_and_test_equal_cold_loops() -> None:

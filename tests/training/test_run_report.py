@@ -59,7 +59,7 @@ def test_a_run_ends_with_before_and_after_the_model_and_the_picture(
     module, report = make_module(), RunReport()
     trainer = make_trainer(tmp_path, report)
     data.setup("validate")
-    before = {result.name: result.spearman for result in evaluate_sts(module.encoder, data.val_sets)}
+    before = {result.name: result.main_score for result in evaluate_sts(module.encoder, data.val_sets)}
     trainer.fit(module, data)
     out = capsys.readouterr().out
 
@@ -74,7 +74,7 @@ def test_a_run_ends_with_before_and_after_the_model_and_the_picture(
     scores_by_step = report.history["val/sts"].dropna().loc[1:]
     best_step, best = scores_by_step.idxmax(), scores_by_step.max()
     exported = SentenceEncoder.from_pretrained(tmp_path / "run" / "model")
-    scores = [result.spearman for result in evaluate_sts(exported, data.val_sets)]
+    scores = [result.main_score for result in evaluate_sts(exported, data.val_sets)]
     assert sum(scores) / 2 == pytest.approx(best, abs=1e-3)  # the best step's encoder, not the last one's
     assert (tmp_path / "run" / "curves.png").stat().st_size > 10_000
 
@@ -98,7 +98,7 @@ def test_before_is_the_model_as_its_folder_pools_it(
     tiny_encoder(pooling="mean", dropout=0.1).save_pretrained(tmp_path / "start")
     data.setup("validate")
     own = SentenceEncoder.from_pretrained(tmp_path / "start")
-    before = sum(result.spearman for result in evaluate_sts(own, data.val_sets)) / 2
+    before = sum(result.main_score for result in evaluate_sts(own, data.val_sets)) / 2
     report = RunReport()
     module = SentRepModule(SentenceEncoder(str(tmp_path / "start"), pooling="cls"), [Contrastive()], seed=0)
     make_trainer(tmp_path, report, max_steps=2).fit(module, data)

@@ -20,7 +20,7 @@ HISTORY = pd.DataFrame({"train/loss": [2.0, 1.0], "val/sts": [50.0, 60.0]}, inde
 
 def test_both_files_are_a_column_wide_with_type_that_can_be_read(tmp_path: Path) -> None:
     figure = draw_training_curves(HISTORY)
-    png, svg = save_figure(figure, tmp_path / "new" / "picture.png")
+    png, svg = save_figure(figure, tmp_path / "new" / "picture")
     height, width, _ = matplotlib.image.imread(png).shape
     assert (width, height) == (round(WIDTH * DOTS), round(figure.get_figheight() * DOTS))
     assert svg.read_text(encoding="utf-8").count("<text") >= 2
