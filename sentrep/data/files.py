@@ -78,7 +78,7 @@ def cells_of(name: str, columns: Sequence[str] = ()) -> Iterator[tuple[Any, ...]
     """
     ending, packing = ending_of(name)
     if ending not in ENDINGS or packing not in _UNPACK:
-        raise InputError(f"{name}: the name must end in {', '.join(ENDINGS)}, and behind it{', '.join(_UNPACK)}")
+        raise InputError(f"{name}: the name must end in {', '.join(ENDINGS)}, and then{', '.join(_UNPACK)}")
     try:
         options: dict[str, Any] = {"dialect": "excel" if ending == ".csv" else "excel-tab", "strict": True}
         if ending == ".tsv" and not has_csv_quotes(name):
@@ -254,7 +254,7 @@ def hash_files(files: Sequence[str], names_only: bool = False) -> str:
 
 @contextmanager
 def quiet_datasets() -> Iterator[None]:
-    """Raise the error behind a `DatasetGenerationError`, and show progress bars on a terminal only."""
+    """Raise the cause of a `DatasetGenerationError`, and show progress bars on a terminal only."""
     bars = datasets.are_progress_bars_disabled()
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()

@@ -102,7 +102,7 @@ class Text(NamedTuple):
     name: str
     """In messages."""
     parts: list[Any]
-    """What the rows are made of: data sets, and a stream for files that follow each other."""
+    """The sources of the rows: data sets, and a stream for files that follow each other."""
     files: list[str]
     """The names of the files."""
 
@@ -159,7 +159,7 @@ def sources(train: TrainingText, split: str = "train", streaming: bool = False) 
 
 
 def checked_columns(columns: Sequence[str | int] | None) -> tuple[str, ...]:
-    """The names of one to three columns; none where None is given.
+    """The names of one to three columns; an empty list for None.
 
     Raises:
         InputError: there are more, or one is named twice.

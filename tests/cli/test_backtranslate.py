@@ -106,7 +106,7 @@ def test_other_settings_are_refused(
         patch.setattr(FinishedShards, "put_together", lambda *_: 1 / 0)
         assert main(command(models, "pairs.parquet")) == 1
     for change, message in (
-        (["--generation.seed", "1"], "pairs.parquet.parts holds rows made otherwise (seed was 0 and is 1)"),
+        (["--generation.seed", "1"], "pairs.parquet.parts holds rows of other settings (seed was 0 and is 1)"),
         (["--generation.dtype", "bfloat16"], "(dtype was float32 and is bfloat16)"),
         (["--backward", models[1]], "(backward was "),
         (["--generation.max_tokens", "9"], "(max_tokens was 256 and is 9)"),

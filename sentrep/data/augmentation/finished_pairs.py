@@ -44,7 +44,7 @@ class FinishedShards:
         if saved != self.settings and not overwrite:
             changed = [key for key in settings if saved.get(key) != settings[key]]
             words = ", ".join(f"{key} was {saved.get(key)} and is {settings[key]}" for key in changed)
-            raise InputError(f"{self._folder} holds rows made otherwise ({words}); replace them by --overwrite true")
+            raise InputError(f"{self._folder} holds rows of other settings ({words}); --overwrite true replaces them")
         with writing(output):
             remove_leftovers(self._output)  # of a killed write
             remove_leftovers(self._folder)

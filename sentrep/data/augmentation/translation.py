@@ -73,7 +73,7 @@ class Translator:
         """Hash of the weights, whatever they are converted to, and of the settings."""
         try:
             self._model.to(device, numbers(how, device)).eval()
-        except (RuntimeError, AssertionError) as error:  # torch's own message goes on over pages
+        except (RuntimeError, AssertionError) as error:  # torch's own message fills pages
             raise InputError(f"device {device} cannot be used here: {first_line(error)}") from None
         self._model.generation_config.max_length = None  # the limit is given with every batch
         self._limit = getattr(self._model.config, "max_position_embeddings", None) or how.max_tokens

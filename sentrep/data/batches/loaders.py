@@ -1,4 +1,4 @@
-"""Loaders: training batches that can stop and go on at any batch, evaluation sets, sentences to encode."""
+"""Loaders: training batches that can stop and resume at any batch, evaluation sets, sentences to encode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sentrep.types import TextBatch
 
 
 class ResumableLoader:
-    """Training batches, with a state from which another process goes on with the next batch.
+    """Training batches, with a state from which another process continues at the next batch.
 
     It is not a ``DataLoader``, so Lightning puts no sampler of its own into it, whatever ``use_distributed_sampler``
     says; Lightning saves and restores its state with the checkpoint and sets the sampler's epoch.
@@ -86,7 +86,7 @@ class ResumableLoader:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on behind the last completed batch of a state.
+        """Continue after the last completed batch of a state.
 
         Raises:
             InputError: corpus, batch size, number of processes, seed or fraction differ, so that the order would too.

@@ -45,7 +45,7 @@ class BatchOrder(Sampler[list[Any]], ABC):
 
     @abstractmethod
     def __iter__(self) -> Iterator[list[Any]]:
-        """The batches of the epoch behind the `done` first."""
+        """The batches of the epoch after the first `done`."""
 
     @abstractmethod
     def settings(self) -> dict[str, int | float | str]:

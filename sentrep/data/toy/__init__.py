@@ -1,7 +1,7 @@
 """The embedded toy corpus: English sentences from a small grammar, graded pairs, and a tokenizer for them.
 
 It exists so that training can be tried and tested in a minute without any download. It is a toy: scores on
-``toy-dev`` and ``toy-test`` say nothing about real sentences.
+The scores of ``toy-dev`` and ``toy-test`` mean nothing for real sentences.
 """
 
 from sentrep.data.toy.shipped import scored_pairs, sentences, tokenizer

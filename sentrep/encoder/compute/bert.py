@@ -42,7 +42,7 @@ def run(
         rows: of the batch.
         position: (B,) the read token of each sentence; None for the first.
         early: compute the last layer for the read token first. The other tokens follow without moving torch's
-            generator, so that nobody else's dropout depends on whether they follow.
+            generator, so that no later dropout depends on whether they follow.
         token_only: with ``early``, leave the other tokens out.
 
     Returns:
@@ -88,7 +88,7 @@ def one_token(layer: Any, states: Tensor, rows: PackedRows, position: Tensor | N
 
 
 def computed_in(x: Tensor) -> torch.dtype:
-    """The type of queries and keys that come from ``x``: that of autocast, where it is on."""
+    """The type of queries and keys that come from ``x``: autocast's type, if autocast is on."""
     device = x.device.type
     cast = x.dtype != torch.float64 and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
     return torch.get_autocast_dtype(device) if cast else x.dtype

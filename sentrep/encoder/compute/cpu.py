@@ -1,4 +1,4 @@
-"""What a CPU computes in its own way in training: cheap dropout masks, and attention in plain products.
+"""Training on a CPU: cheap dropout masks, and attention in plain products.
 
 A mask makes four decisions from every random number, where torch draws one per element. Attention with dropout has no
 fused kernel on a CPU: it is computed for some rows at a time, so that its probabilities fit the cache. On other

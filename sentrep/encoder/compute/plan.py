@@ -35,8 +35,8 @@ class Compute:
 
     Args:
         layout: ``packed`` puts several sentences into a row (`sentrep.encoder.compute.rows`), where the family allows
-            it; ``padded`` gives each sentence a row of its own. ``auto`` packs training passes and pads those of
-            `encode`, whose sentences have like lengths.
+            it; ``padded`` gives each sentence a row of its own. ``auto`` packs training passes and pads the passes
+            of `encode`, whose sentences have like lengths.
         cheap_dropout: on a CPU, cheaper dropout masks, and attention with dropout in plain products; elsewhere torch's.
         rows_at_once: hold the activations of at most so many rows in training, all views of a sentence counted
             (GradCache): the loss and gradient of the full batch in the memory of a small one, for a second forward
@@ -102,7 +102,7 @@ class Pass:
         self._is_bert = bert.is_bert(backbone)
         self._packs = compute.layout != "padded" and can_pack(backbone.config, prompts.own.pad_token_id)
         if pooling == "pooler" and not self._is_bert:
-            self._packs = False  # the first token of a row is not that of each sentence
+            self._packs = False  # a row has one first token for several sentences
         if compute.layout == "packed" and not self._packs:
             logger.warning("%s cannot be packed: each sentence has a row of its own", backbone.config.model_type)
         self._first_position = first_position(backbone.config)

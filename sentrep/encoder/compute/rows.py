@@ -91,7 +91,7 @@ class PackedRows:
         return cls(None, position.expand_as(mask), mask.long() - 1, None, _with_first(mask), full)
 
     def of_tokens(self, x: Tensor) -> Tensor:
-        """What belongs to the tokens of the padded batch, (B, l, ...), in rows: (R, L, ...)."""
+        """Values of the tokens of the padded batch, (B, l, ...), in rows: (R, L, ...)."""
         return x if self.source is None else x.flatten(0, 1)[self.source]
 
     def of_sentences(self, states: Tensor) -> Tensor:
