@@ -13,6 +13,7 @@ import lightning
 from torch import Tensor
 
 import sentrep
+from sentrep.distributed import gather, own_rows
 from sentrep.functional import cosine_similarity_matrix
 from sentrep.types import TextBatch, Views
 
@@ -25,9 +26,10 @@ class HardestNegative(sentrep.Objective):
         self.margin = margin
 
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
-        cosine = cosine_similarity_matrix(views.anchor, views.positive)
-        hardest = cosine.clone().fill_diagonal_(-1).amax(1)
-        return (self.margin + hardest - cosine.diagonal()).clamp_min(0).mean()
+        cosine = cosine_similarity_matrix(views.anchor, gather(views.positive))  # of all processes
+        own = own_rows(len(cosine), cosine.device)[:, None]
+        hardest = cosine.scatter(1, own, -1).amax(1)
+        return (self.margin + hardest - cosine.gather(1, own)[:, 0]).clamp_min(0).mean()
 
 
 if __name__ == "__main__":

@@ -16,21 +16,20 @@ from typing import Any
 import lightning
 import pytest
 import torch
-import torch.distributed as dist
 from jsonargparse import ArgumentParser
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor
 
-from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule, TextBatch, TokenBatch, distributed
+from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule, TextBatch
 from sentrep.cli import main, seeds
 from sentrep.config import to_config
 from sentrep.data import toy
 from sentrep.encoder import Compute, EncoderServices
 from sentrep.encoder.encode import pad
-from sentrep.testing import run_processes
+from sentrep.testing import loss_and_gradients, own_share, run_processes
 from sentrep.types import EncoderSpec
 
-__all__ = ["run_processes"]  # for the tests, which find all that they share here
+__all__ = ["loss_and_gradients", "own_share", "run_processes"]  # for the tests, which find all that they share here
 
 PRELOADED = [
     "hypothesis", "pytest", "sentrep.cli.run", "tensorboard.summary",
@@ -193,36 +192,6 @@ def _forked(environment: dict[str, str], said: str, function: Callable[..., Any]
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     sys.exit(function(*arguments))
-
-
-def loss_and_gradients(module: SentRepModule, batch: TextBatch) -> tuple[Tensor, dict[str, Tensor]]:
-    """Mean over the processes of loss and gradients, each process holding its share of the global ``batch``.
-
-    In float64: float32 leaves rounding of 4e-6 after the division by τ.
-    """
-    module.double()
-    part = own_share(batch)
-    views = module.views_of(part)
-    loss, _ = module.objectives(views, part)
-    loss.backward()
-    loss, gradients = loss.detach(), {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
-    if distributed.world_size() > 1:  # what DDP does
-        for tensor in (loss, *gradients.values()):
-            dist.all_reduce(tensor)
-            tensor /= distributed.world_size()
-    return loss, gradients
-
-
-def own_share(batch: TextBatch) -> TextBatch:
-    """This process's rows of a global batch."""
-    rows = distributed.own_rows(len(batch) // distributed.world_size(), batch.rows.device)
-
-    def part(tokens: TokenBatch | None) -> TokenBatch | None:
-        return None if tokens is None else TokenBatch(tokens.input_ids[rows], tokens.attention_mask[rows])
-
-    anchor = part(batch.anchor)
-    assert anchor is not None
-    return TextBatch(anchor, part(batch.positive), part(batch.negative), batch.rows[rows])
 
 
 def assert_equal_to_one_process(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sentrep.cli import main
+from sentrep.testing import check_objective
 
 TEXT = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
@@ -30,6 +32,10 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     for name in FILES:
         sys.modules.pop(Path(name).stem, None)
+
+
+def test_the_objective_of_the_page_keeps_its_promises() -> None:
+    check_objective(importlib.import_module("hinge").HardestNegative)
 
 
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("sentrep fit -c quickstart")])

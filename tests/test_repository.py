@@ -37,6 +37,7 @@ IMPORT_ORDER = [
 
 PRIVATE = {
     "sentrep/encoder/compute/plan.py: module._forward_hooks": "transformers keeps no handles of its hooks",
+    "sentrep/testing.py: torch.utils._python_dispatch.TorchDispatchMode": "torch documents it, and has no public name",
 }
 """Uses of other packages' private names, and why there is no way around each."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import io
 from typing import Any, cast
 
@@ -17,8 +18,9 @@ from sentrep import InputError, negatives
 from sentrep.negatives import NegativeSampler
 from sentrep.negatives.base import finite_rows
 from sentrep.objectives import Contrastive
+from sentrep.testing import check_sampler
 from sentrep.types import EncoderOutput, TextBatch, TokenBatch, Views
-from support import assert_same, rebuilt
+from support import assert_same, tiny_encoder
 
 pytestmark = pytest.mark.filterwarnings("ignore:MemoryBank")  # the small one is meant
 
@@ -228,8 +230,15 @@ def test_a_checkpoint_from_the_cpu_goes_on_on_a_gpu(kind: str) -> None:
 
 
 @every_kind
-def test_yaml_round_trip(kind: str) -> None:
-    assert rebuilt(built(kind, weight=0.5), NegativeSampler).weight == 0.5
+def test_a_sampler_keeps_its_promises(kind: str) -> None:
+    name, arguments = KINDS[kind]
+    skip = ["processes", "waits"] if kind in ASKS_A_CPU else ["processes"]
+    check_sampler(getattr(negatives, name), encoder=_encoder(), skip=skip, weight=0.5, **arguments)
+
+
+ASKS_A_CPU = {"refitted mixture", "vae on the batch", "released vae"}
+"""The mixture is fitted on the host; Adam, which fits the others, asks a CPU alone (`tests/test_fake_cuda.py`)."""
+_encoder = functools.cache(lambda: tiny_encoder(dropout=0.0))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from plugins import VIEWS
 from torch import Tensor, nn
 
 from sentrep import (  # fmt: skip
@@ -23,6 +24,7 @@ from sentrep import (  # fmt: skip
 )
 from sentrep.objectives import Contrastive
 from sentrep.stability import SAM
+from sentrep.testing import check_view
 from sentrep.types import Need
 from sentrep.views import EncodedViews, TokenSwap, WordRepetition
 from support import assert_resumes, tiny_encoder
@@ -76,3 +78,9 @@ def test_its_state_is_trained_saved_and_resumed(tmp_path: Path, sam: bool) -> No
     assert whole["views.steps"] == 4, "once per optimiser step"
     assert whole["views.augmented.augmentations.2.seen"] == (16 if sam else 8)
     assert (whole["views.scale"] != 1).all()
+
+
+@pytest.mark.parametrize("name", [name for name in VIEWS if name != "extra inputs only"])  # which has no views
+def test_a_view_maker_keeps_its_promises(name: str) -> None:
+    """`tests/test_every_plugin.py` compares them on several processes, with draws that are equal for every row."""
+    check_view(VIEWS[name], encoder=tiny_encoder(dropout=0.1), pairs="output" not in name, skip=["processes"])
