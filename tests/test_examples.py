@@ -51,6 +51,7 @@ def run_example(script: str) -> None:
         ("figures/scores", "scores.png scores.svg", []),
         ("custom_objective", "max_steps=20", []),
         ("flow", "max_steps=20", []),
+        ("gradients", "cosine of simcse and words", []),
         ("leakage", "0.67%", ["datasketch"]),
         ("llm_rewrites", "100 of 100 sentences", []),
         ("lora", "parameters are trained", ["peft"]),

@@ -1,6 +1,5 @@
 """How good an encoder is: task suites, reports, training curves and monitors."""
 
-from sentrep.evaluation.gradient_monitor import GradientMonitor
 from sentrep.evaluation.monitors import CollapseMonitor
 from sentrep.evaluation.mteb_adapter import MTEBEncoder
 from sentrep.evaluation.plots.curves import plot_training_curves
@@ -20,7 +19,6 @@ __all__ = [
     "SENTEVAL_SETS",
     "CollapseMonitor",
     "Evaluation",
-    "GradientMonitor",
     "MTEBEncoder",
     "TaskResult",
     "display_name",

@@ -6,7 +6,7 @@ The functions take vectors; `sentrep.evaluation.transfer` adds the encoder and t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +24,6 @@ _FOLD_STRENGTHS = tuple(2.0**power for power in range(-1, 6))
 _TOLERANCE = 1e-6
 """The fit ends when no gradient of the mean loss is larger."""
 _MAX_ITERATIONS = 10_000
-
-
-class Chosen(NamedTuple):
-    """The result of a protocol of SentEval."""
-
-    predicted: Labels
-    """Labels of the test rows."""
-    dev_accuracy: float
-    """In [0, 1]; the accuracy of the chosen strength on the rows that chose it."""
 
 
 def nested_cross_validation(x: Features, y: Labels, folds: int = 10) -> tuple[float, float]:
@@ -60,7 +51,7 @@ def nested_cross_validation(x: Features, y: Labels, folds: int = 10) -> tuple[fl
     return float(np.mean(outer)), float(np.mean(dev))
 
 
-def cross_validated(x: Features, y: Labels, test: Features, folds: int = 10) -> Chosen:
+def cross_validated(x: Features, y: Labels, test: Features, folds: int = 10) -> tuple[Labels, float]:
     """SentEval's protocol for train and test (TREC, MRPC): C in 2⁻¹ … 2⁵ by cross-validation on train.
 
     Args:
@@ -68,13 +59,20 @@ def cross_validated(x: Features, y: Labels, test: Features, folds: int = 10) -> 
         y: (N,).
         test: (M, D).
         folds: as in `nested_cross_validation`.
+
+    Returns:
+        Labels of the test rows, and the accuracy of the chosen strength in the folds, in [0, 1].
     """
     strength, score = _best_strength(x, y, folds, _FOLD_STRENGTHS)
-    return Chosen(_classifier(y, strength).fit(x, y).predict(test), score)
+    return _classifier(y, strength).fit(x, y).predict(test), score
 
 
-def validated(x: Features, y: Labels, dev: Features, dev_labels: Labels, test: Features) -> Chosen:
-    """SentEval's protocol for train, dev and test (SST2): C in 2⁻² … 2³ by the accuracy on dev."""
+def validated(x: Features, y: Labels, dev: Features, dev_labels: Labels, test: Features) -> tuple[Labels, float]:
+    """SentEval's protocol for train, dev and test (SST2): C in 2⁻² … 2³ by the accuracy on dev.
+
+    Returns:
+        Labels of the test rows, and the best accuracy on dev, in [0, 1].
+    """
     scores, predicted = [], []
     classifier = _classifier(y)
     for strength in _NESTED_STRENGTHS:
@@ -82,7 +80,7 @@ def validated(x: Features, y: Labels, dev: Features, dev_labels: Labels, test: F
         scores.append(float(classifier.score(dev, dev_labels)))
         predicted.append(classifier.predict(test))
     best = _first_best(scores)
-    return Chosen(predicted[best], scores[best])
+    return predicted[best], scores[best]
 
 
 def _best_strength(x: Features, y: Labels, folds: int, strengths: Sequence[float]) -> tuple[float, float]:

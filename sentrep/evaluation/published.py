@@ -40,10 +40,8 @@ class Published:
             return self
         means: dict[str, Printed] = {}
         for label in rows:
-            found, deviations = zip(*(self.sets[label][name] for name in sets), strict=True)
-            known = [deviation for deviation in deviations if deviation is not None]
-            deviation = round(float(np.mean(known)), 6) if len(known) == len(sets) else None
-            means[label] = (round(float(np.mean(found)), 6), deviation)
+            mean, deviation = np.array([self.sets[label][name] for name in sets], float).mean(axis=0).round(6).tolist()
+            means[label] = (mean, None if np.isnan(deviation) else deviation)
         named = ", ".join(map(display_name, sets))
         metric = f"{named} of the paper, averaged as here (its own average: {self.metric.removesuffix('.')})"
         return replace(self, metric=metric, scores={**self.scores, **means}, sets={})

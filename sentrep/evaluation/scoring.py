@@ -21,7 +21,6 @@ GEOMETRY = ("alignment", "alignment_all", "uniformity", "uniformity_first")
 """Measures of a similarity set beside its score, logged as ``<set>/<name>``; lower is better."""
 _SAME_MEANING = 0.8
 """Share of a set's highest gold score above which two sentences mean the same: 4 of 5 (SimCSE, footnote 3)."""
-_NONE: Mapping[str, Metric] = MappingProxyType({})
 _EQUAL: Any = {"sync_dist": True, "reduce_fx": "max"}
 """Arguments of Lightning's ``log``: every process has the same score, and the largest of equal numbers is exact."""
 
@@ -31,7 +30,7 @@ def pair_scores(
     pairs: ScoredPairs,
     stage: str = "val",
     shared: bool = False,
-    own: Mapping[str, Metric] = _NONE,
+    own: Mapping[str, Metric] = MappingProxyType({}),
 ) -> tuple[dict[str, float], Tensor]:
     """The logged scores of one similarity set by name, and the cosine of every pair (P,), on the CPU.
 
@@ -97,7 +96,7 @@ class Scoring:
             InputError: for vectors that give no score.
         """
         encoder: Any = module.encoder
-        own = getattr(getattr(module.trainer, "datamodule", None), "metrics", _NONE)
+        own = getattr(getattr(module.trainer, "datamodule", None), "metrics", {})
         values, self.cosines[pairs.name] = pair_scores(encoder, pairs, self.stage, True, own)
         self._scores.append(values[pairs.name])
         for name, value in values.items():

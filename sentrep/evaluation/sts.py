@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 import scipy.stats
 from torch import Tensor
 
@@ -102,13 +103,11 @@ def _score(pairs: ScoredPairs, cosine: Tensor) -> TaskResult:
 
 
 def _per_subset(pairs: ScoredPairs, cosine: Tensor) -> dict[str, tuple[int, float | None]]:
-    names = np.array(pairs.subsets or [])
-    gold = np.array(pairs.scores)
+    frame = pd.DataFrame({"cosine": cosine.numpy(), "gold": pairs.scores})
     detail: dict[str, tuple[int, float | None]] = {}
-    for name in dict.fromkeys(pairs.subsets or []):
-        rows = np.flatnonzero(names == name)
+    for name, part in frame.groupby(np.array(pairs.subsets), sort=False) if pairs.subsets else ():
         try:
-            detail[name] = (len(rows), spearman(cosine.numpy()[rows], gold[rows]))
+            detail[name] = (len(part), spearman(part["cosine"].to_numpy(), part["gold"].to_numpy()))
         except ValueError:  # a single pair, or one gold score for all: the set as a whole still has its score
-            detail[name] = (len(rows), None)
+            detail[name] = (len(part), None)
     return detail

@@ -67,10 +67,10 @@ def _senteval(task: LabelledSet, vectors: dict[str, tuple[Vectors, ...]], folds:
             task.name, f"SentEval, nested {folds}-fold", {"test": len(data["all"][1])}, scores, task.fingerprint
         )
     (x, y), (test, gold) = data["train"], data["test"]
-    chosen = validated(x, y, *data["dev"], test) if "dev" in data else cross_validated(x, y, test, folds)
-    scores = {"accuracy": 100 * float(np.mean(chosen.predicted == gold)), "dev accuracy": 100 * chosen.dev_accuracy}
+    predicted, dev = validated(x, y, *data["dev"], test) if "dev" in data else cross_validated(x, y, test, folds)
+    scores = {"accuracy": 100 * float(np.mean(predicted == gold)), "dev accuracy": 100 * dev}
     if task.splits["test"].second is not None:
-        scores["f1"] = 100 * _f1_of_positive(gold, chosen.predicted)
+        scores["f1"] = 100 * _f1_of_positive(gold, predicted)
     how = "dev set" if "dev" in data else f"{folds}-fold on train"
     counts = {split: len(labels) for split, (_, labels) in data.items()}
     return TaskResult(task.name, f"SentEval, {how}", counts, scores, task.fingerprint)
