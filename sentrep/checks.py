@@ -137,20 +137,6 @@ def instance(owner: object, kind: type | tuple[type, ...], **values: Any) -> Non
     _require(owner, f"be an object of class {_kinds(kind)}", lambda value: isinstance(value, kind), values)
 
 
-def named(owner: object, kind: type, **values: Any) -> None:
-    """Dicts of objects of a class, or None.
-
-    Raises:
-        InputError: for anything else.
-    """
-    for name, value in values.items():
-        if not isinstance(value, Mapping):
-            raise InputError(f"{_name(owner)}: {name} must be a dict of {kind.__name__} by name, got {_short(value)}")
-        for key, element in value.items():
-            if element is not None:
-                instance(owner, kind, **{f"{name}.{key}": element})
-
-
 def each(owner: object, kind: type | tuple[type, ...], **values: Any) -> None:
     """Lists of objects of a class.
 

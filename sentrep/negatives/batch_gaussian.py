@@ -64,7 +64,6 @@ class BatchGaussianNegatives(NegativeSampler):
     ) -> None:
         super().__init__(weight)
         check_ratio(self, ratio)
-        checks.flag(self, use_mean=use_mean, use_std=use_std)
         checks.one_of(self, ("none", "multiplied", "full"), covariance=covariance)
         if covariance == "full" and not use_std:
             raise InputError("BatchGaussianNegatives: covariance 'full' has deviations of its own; leave use_std true")

@@ -101,7 +101,6 @@ class VAENegatives(NegativeSampler):
         check_ratio(self, ratio)
         checks.one_of(self, ("window", "batch"), train_on=train_on)
         checks.one_of(self, tuple(_AUTOENCODERS), autoencoder=autoencoder)
-        checks.text(self, **checks.given(initial_weights=initial_weights))
         if initial_weights is not None and autoencoder != "released":
             raise InputError("VAENegatives: initial_weights are of the released autoencoder; set autoencoder: released")
         self.latent = latent

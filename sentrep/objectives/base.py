@@ -135,7 +135,6 @@ class WeightedSum(nn.Module):
     ) -> None:
         super().__init__()
         terms = _named(objectives)
-        checks.named("model", Objective, objectives=terms)
         if not isinstance(weights or {}, Mapping):
             raise InputError(f"weights must be a dict of numbers by the objectives' names, got {weights!r}")
         if not terms:
@@ -253,7 +252,6 @@ def own_views(views: Views, name: str) -> Views:
 def _named(objectives: Mapping[str, Objective | None] | Sequence[Objective]) -> dict[str, Objective]:
     if isinstance(objectives, Mapping):
         return {name: objective for name, objective in objectives.items() if objective is not None}
-    checks.each("model", Objective, objectives=objectives)
     terms: dict[str, Objective] = {}
     for objective in objectives:
         name = type(objective).__name__.lower()

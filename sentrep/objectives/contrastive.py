@@ -92,9 +92,6 @@ class Contrastive(Objective):
         checks.within(self, 0, 90, angular_margin=angular_margin)
         checks.within(self, 0, 1, open_below=True, keep_hardest=keep_hardest)
         checks.whole(self, 0, **checks.given(block=block))
-        checks.flag(self, in_batch=in_batch, nt_xent=nt_xent, hard_negatives=hard_negatives)
-        checks.named(self, NegativeSampler, negatives=negatives or {})
-        checks.instance(self, PairWeighting, **checks.given(weighting=weighting))
         if nt_xent and (weighting is not None or not in_batch):
             other = "in_batch false" if weighting is None else "weighting, which knows the pairs of anchor and positive"
             raise InputError(f"Contrastive: nt_xent does not go with {other}; leave one of them out")

@@ -92,7 +92,6 @@ class Denoising(Objective):
         checks.share(self, dropout=dropout, noise=noise, token_deletion=token_deletion)
         checks.one_of(self, ("relu", "gelu"), activation=activation)
         checks.one_of(self, ("positive", "anchor"), target=target)
-        checks.flag(self, causal=causal)
         self.noise = noise
         self.target = target
         self.causal = causal

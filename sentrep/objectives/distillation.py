@@ -63,11 +63,9 @@ class Distillation(Objective):
         own: bool = True,
     ) -> None:
         super().__init__()
-        checks.text(self, model=model, **checks.given(second_model=second_model))
         checks.positive(self, temperature=temperature, **checks.given(teacher_temperature=teacher_temperature))
         checks.one_of(self, ("listnet", "listmle", "pointwise"), kind=kind)
         checks.within(self, 0, 1, first_share=first_share)
-        checks.flag(self, own=own)
         self.model = model
         self.second_model = second_model
         self.temperature = temperature

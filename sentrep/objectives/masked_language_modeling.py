@@ -59,7 +59,6 @@ class MaskedLanguageModeling(Objective):
         super().__init__()
         checks.within(self, 0, 1 - 1e-9, open_below=True, probability=probability)
         checks.within(self, -checks.LARGEST, checks.LARGEST, mask=mask, random=random)
-        checks.flag(self, whole_word=whole_word, both_copies=both_copies)
         if mask < 0 or random < 0 or mask + random > 1:
             raise InputError(f"mask and random must be ≥ 0 with a sum ≤ 1, got {mask} and {random}")
         self.probability = probability

@@ -54,7 +54,6 @@ class MomentumContrast(Objective):
         super().__init__()
         checks.positive(self, temperature=temperature)
         checks.share(self, momentum=momentum)
-        checks.flag(self, in_batch=in_batch)
         self.temperature = temperature
         self.momentum = momentum
         self.in_batch = in_batch

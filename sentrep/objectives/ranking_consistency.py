@@ -45,7 +45,6 @@ class RankingConsistency(Objective):
     def __init__(self, temperature: float = 0.05, own: bool = True) -> None:
         super().__init__()
         checks.positive(self, temperature=temperature)
-        checks.flag(self, own=own)
         self.temperature = temperature
         self.own = own
 

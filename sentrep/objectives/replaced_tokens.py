@@ -62,7 +62,6 @@ class ReplacedTokenDetection(Objective):
 
     def __init__(self, generator: str | None = None, probability: float = 0.3) -> None:
         super().__init__()
-        checks.text(self, **checks.given(generator=generator))
         checks.within(self, 0, 1 - 1e-9, open_below=True, probability=probability)
         self.generator: FrozenEncoder | None = None
         self.probability = probability

@@ -48,7 +48,6 @@ class SAM(PerturbedWeights):
         self, params: ParamsT, base_optimizer: OptimizerCallable, rho: float = 0.05, adaptive: bool = False
     ) -> None:
         checks.positive("SAM", rho=rho)
-        checks.flag("SAM", adaptive=adaptive)
         super().__init__(params, base_optimizer)
         self.rho = rho
         self.adaptive = adaptive

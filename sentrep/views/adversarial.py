@@ -39,7 +39,6 @@ class FGSM(Perturbation):
         checks.not_negative(self, epsilon=epsilon)
         super().__init__(epsilon)
         checks.positive(self, temperature=temperature)
-        checks.flag(self, descend=descend)
         self.epsilon = epsilon
         self.temperature = temperature
         self.descend = descend

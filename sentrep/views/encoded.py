@@ -49,10 +49,8 @@ class EncodedViews(ViewMaker):
     ) -> None:
         super().__init__()
         checks.one_of(self, ("positive", "both"), perturbs=perturbs)
-        checks.text(self, **checks.given(positive_prompt=positive_prompt))
-        given = {"augmentations": augmentations or [], "anchor_augmentations": anchor_augmentations or []}
-        checks.each(self, (Perturbation, TokenAugmentation), **given)
-        self.augmentations, self.anchor_augmentations = map(nn.ModuleList, given.values())
+        self.augmentations = nn.ModuleList(augmentations or [])
+        self.anchor_augmentations = nn.ModuleList(anchor_augmentations or [])
         self.perturbs = perturbs
         self.positive_prompt = positive_prompt
         self._enclose: Callable[[TokenBatch], TokenBatch] | None = None

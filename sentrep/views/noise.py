@@ -123,7 +123,6 @@ class BernoulliDropout(Perturbation):
     def __init__(self, rate: float = 0.1, rescale: bool = True) -> None:
         checks.share(self, rate=rate)
         super().__init__(rate)
-        checks.flag(self, rescale=rescale)
         self.rate = rate
         self.rescale = rescale
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from sentrep import checks, distributed
+from sentrep import distributed
 from sentrep.config import Configurable
 from sentrep.errors import InputError
 from sentrep.functional import info_nce
@@ -88,7 +88,6 @@ def check_place(perturbation: Perturbation, place: Place) -> None:
     Raises:
         InputError: names the right view maker; for another object than a perturbation.
     """
-    checks.instance("views", Perturbation, perturbation=perturbation)
     if place not in perturbation.places:
         home = "OutputPerturbedViews" if place == "input" else "EncodedViews.augmentations"
         raise InputError(f"{type(perturbation).__name__} does not apply to the encoder's {place}; use it in {home}")

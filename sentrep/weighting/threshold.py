@@ -93,8 +93,6 @@ class ComplementaryWeighting(PairWeighting):
         self, model: str, threshold: float, mask_noise: bool = True, kind: Kind = "hard", softness: float = 0.05
     ) -> None:
         super().__init__()
-        checks.text(self, model=model)
-        checks.flag(self, mask_noise=mask_noise)
         self.model = model
         self.weigh = Threshold(threshold, kind, softness)
         self.mask_noise = mask_noise
@@ -158,7 +156,6 @@ class SelfWeighting(PairWeighting):
 
     def __init__(self, threshold: float, mask_noise: bool = True, kind: Kind = "hard", softness: float = 0.05) -> None:
         super().__init__()
-        checks.flag(self, mask_noise=mask_noise)
         self.weigh = Threshold(threshold, kind, softness)
         self.mask_noise = mask_noise
 

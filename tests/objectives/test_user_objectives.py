@@ -251,3 +251,10 @@ def test_modules_begin_as_bert_began() -> None:
     assert (module[1].weight == 1).all()
     draw_weights(module, std=0.5)
     assert module[0].weight.std().item() == pytest.approx(0.5, rel=0.05)
+
+
+@pytest.mark.parametrize("wrong", [Contrastive, "Contrastive", 3])
+@pytest.mark.parametrize("make", [lambda x: WeightedSum([x]), lambda x: Contrastive(negatives={"n": x})])
+def test_a_class_or_a_name_in_place_of_an_object_is_refused(make: Any, wrong: Any) -> None:
+    with pytest.raises(InputError, match=r"must be an object of a plug-in's class, got .*(Contrastive|3)"):
+        make(wrong)
