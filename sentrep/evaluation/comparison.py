@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from sentrep.evaluation.plots.style import BLUE, GREY, ORANGE, PAGE, new_figure, save_figure, styled
+from sentrep.evaluation.plots.style import BLUE, GREY, ORANGE, new_figure, save_figure, styled
 from sentrep.evaluation.published import UNPUBLISHED, Published
 from sentrep.evaluation.run_scores import FinishedRun, mean_dose, recipe_scores
 from sentrep.evaluation.significance import LEVEL, MARGIN, Difference, RecipeScores, compare, holm
@@ -157,20 +157,24 @@ class Comparison:
         return found
 
     def print(self, console: Console | None = None) -> None:
-        """The table without the single sets, which would not fit a terminal."""
-        title = [self.published.title] if self.published.scores else []
-        show(self.table.drop(columns=self._sets.values()), [*title, *self.notes[1:]], console)
+        """The table without the single sets, which would not fit a terminal, and the paper's numbers below it."""
+        table, notes = self.table.drop(columns=self._sets.values()), self.notes[1:]
+        if self.published.scores:
+            paper = ["published", "published difference"]
+            show(table.drop(columns=paper), console=console)
+            table, notes = table[["recipe", "mean", "difference", *paper]], [self.published.title, *notes]
+        show(table, notes, console)
 
     def write(self, folder: Path) -> None:
         """Write report.md, .tex, .csv, .json, .png and .svg."""
         picture, _ = save_figure(self.figure(), folder / "report")
-        title, record = self.published.title, self.record()
+        content = (self.table, self.numbers, self.record(), self.notes, self.published.title, picture.name)
         for ending in (".md", ".tex", ".csv", ".json"):
-            write_report(folder / f"report{ending}", self.table, self.numbers, record, self.notes, title, picture.name)
+            write_report(folder / f"report{ending}", *content)
 
     def record(self) -> dict[str, Any]:
         """The numbers of every recipe that was run, and the scores of its seeds, as JSON."""
-        numbers = self.numbers.drop(columns="recipe").loc[[*self.recipes]].astype(object)
+        numbers = self.numbers.drop(columns="recipe").dropna(subset="mean").astype(object)
         rows = numbers.where(numbers.notna(), None).to_dict("index")
         for label, scores in self.recipes.items():
             rows[label]["sets"] = {name: found.tolist() for name, found in scores.by_set.items()}
@@ -178,26 +182,25 @@ class Comparison:
         return {**about, "rows": rows}
 
     def figure(self) -> Figure:
-        """Seeds and means (left), and differences to the baseline with 95 % intervals, orange without 0 (right)."""
+        """Seeds and means (above), and differences to the baseline with 95 % intervals, orange without 0 (below)."""
         rows = self.numbers.dropna(subset="mean")
-        heights = range(len(rows))
-        colours = np.where(rows["p"] < LEVEL, ORANGE, GREY)
-        printed = "; ◇ published" if self.published.scores else ""
+        heights, colours = range(len(rows)), np.where(rows["p"] < LEVEL, ORANGE, GREY)
+        printed = ", published ◇" if self.published.scores else ""
         with styled():
-            figure = new_figure(0.9 + 0.24 * len(rows), PAGE)
-            left, right = figure.subplots(1, 2, sharey=True)
+            figure = new_figure(1.2 + 0.36 * len(rows))
+            upper, lower = figure.subplots(2, 1, sharey=True)
             for height, scores in zip(heights, map(self.recipes.__getitem__, rows.index), strict=True):
-                left.plot(scores.per_seed, [height] * len(scores.seeds), "o", color=GREY, markersize=3, alpha=0.8)
-            left.plot(rows["mean"], heights, "|", color=BLUE, markersize=11, markeredgewidth=1.8, zorder=3)
+                upper.plot(scores.per_seed, [height] * len(scores.seeds), "o", color=GREY, markersize=3, alpha=0.8)
+            upper.plot(rows["mean"], heights, "|", color=BLUE, markersize=11, markeredgewidth=1.8, zorder=3)
             if printed:
-                left.plot(rows["published"], heights, "D", color=ORANGE, fillstyle="none", markersize=5, zorder=4)
-            right.hlines(heights, rows["low"], rows["high"], colors=colours, linewidth=1.4)
-            right.scatter(rows["difference"], heights, s=16, c=colours, zorder=2)
-            right.axvline(0, color="black", linewidth=0.6)
-            left.set_yticks(heights, [printable(label) for label in rows.index])
-            left.set_ylim(len(rows) - 0.5, -0.5)
-            left.set_xlabel(f"mean Spearman × 100 (each seed, and their mean{printed})")
-            right.set_xlabel(f"difference to {self.baseline}, 95 % interval")
+                upper.plot(rows["published"], heights, "D", color=ORANGE, fillstyle="none", markersize=5, zorder=4)
+            lower.hlines(heights, rows["low"], rows["high"], colors=colours, linewidth=1.4)
+            lower.scatter(rows["difference"], heights, s=16, c=colours, zorder=2)
+            lower.axvline(0, color="black", linewidth=0.6)
+            upper.set_yticks(heights, [printable(label) for label in rows.index])
+            upper.set_ylim(len(rows) - 0.5, -0.5)
+            upper.set_xlabel(f"Spearman × 100: seeds ●, mean |{printed}")
+            lower.set_xlabel(f"difference to {self.baseline}, 95 % interval")
         return figure
 
     @cached_property

@@ -184,9 +184,8 @@ def evaluate_tasks(
     for task in tasks:
         # mteb goes on drawing where the last evaluation ended; every evaluation must draw the same samples
         task.rng_state, task.np_rng = random.Random(task.seed), np.random.default_rng(task.seed)
-        found = mteb.evaluate(
-            model, task, cache=None, encode_kwargs=how, show_progress_bar=False, co2_tracker=False
-        ).task_results[0]
+        done = mteb.evaluate(model, task, cache=None, encode_kwargs=how, show_progress_bar=False, co2_tracker=False)
+        found = done.task_results[0]
         metadata = task.metadata
         subsets = [scores for split in found.scores.values() for scores in split]
         shown = dict.fromkeys(

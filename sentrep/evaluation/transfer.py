@@ -63,9 +63,8 @@ def _senteval(task: LabelledSet, vectors: dict[str, tuple[Vectors, ...]], folds:
     if "all" in data:
         accuracy, dev = nested_cross_validation(*data["all"], folds)
         scores = {"accuracy": 100 * accuracy, "dev accuracy": 100 * dev}
-        return TaskResult(
-            task.name, f"SentEval, nested {folds}-fold", {"test": len(data["all"][1])}, scores, task.fingerprint
-        )
+        how, counts = f"SentEval, nested {folds}-fold", {"test": len(data["all"][1])}
+        return TaskResult(task.name, how, counts, scores, task.fingerprint)
     (x, y), (test, gold) = data["train"], data["test"]
     predicted, dev = validated(x, y, *data["dev"], test) if "dev" in data else cross_validated(x, y, test, folds)
     scores = {"accuracy": 100 * float(np.mean(predicted == gold)), "dev accuracy": 100 * dev}

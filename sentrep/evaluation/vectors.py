@@ -35,9 +35,8 @@ def encode_texts(
         InputError: a vector is not finite, or all are equal: a score would depend on the breaking of ties alone.
     """
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    vectors = np.asarray(
-        encoder.encode(list(rows), batch_size=batch_size, show_progress_bar=show_progress_bar, prompt=prompt)
-    )
+    found = encoder.encode(list(rows), batch_size=batch_size, show_progress_bar=show_progress_bar, prompt=prompt)
+    vectors = np.asarray(found)
     if broken := int((~np.isfinite(vectors)).any(1).sum()):
         raise InputError(f"{name}: {broken} of {len(vectors)} vectors are NaN or infinite; the encoder is broken")
     if len(vectors) > 1 and np.ptp(vectors, axis=0).max() == 0:
