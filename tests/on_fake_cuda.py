@@ -126,7 +126,7 @@ def step(module: SentRepModule, batch: TextBatch, optimizer: Optimizer, number: 
         assert loss.dtype == torch.float32
         guard.on_before_backward(trainer, module, loss)  # type: ignore[arg-type]
         loss.backward()
-        guard._find(trainer, optimizer)  # type: ignore[arg-type]
+        guard._step.measure(number, optimizer)
         clip_gradients(optimizer, 1.0, "norm")
         return loss
 

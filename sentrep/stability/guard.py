@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,26 +19,77 @@ from torch.optim import Optimizer
 from sentrep import checks, distributed
 from sentrep.errors import InputError
 from sentrep.io.files import write_text
-from sentrep.types import StepTerms, TextBatch
+from sentrep.types import StepTerms
 
 
 class SkippedStep(Exception):  # noqa: N818 (control flow, not an error)
     """Raised out of an optimiser's closure to leave its step out; `SentRepModule.optimizer_step` catches it."""
 
 
-@dataclass
 class _Step:
-    number: int
-    """Which optimiser step it is, from 1."""
-    rows: list[Tensor]
-    """Rows of the corpus, (B,) for each micro-batch."""
-    found: Tensor
-    """Sum of the losses, norm of the gradients, number of processes where one of them is not finite, and the sum of
-    each objective's losses: (3 + K,)."""
-    objectives: list[str]
-    """Names of the K objectives; none where the module does not tell its terms."""
-    arrived: torch.cuda.Event | None = None
-    """The moment from which ``found`` is on the host."""
+    """Losses, gradient and rows of one optimiser step; its numbers stay on the device until they are read."""
+
+    def __init__(self, earlier: list[Tensor] | None = None) -> None:
+        self._earlier = earlier or []
+        self._own: list[Tensor] = []
+        self._losses: list[Tensor] = []
+        self._terms: dict[str, Tensor] = {}
+        self._arrived: torch.cuda.Event | None = None
+
+    @property
+    def rows(self) -> list[Tensor]:
+        """(B,) of each micro-batch; a further pass at perturbed weights has the rows of the pass before."""
+        return self._own or self._earlier
+
+    def add(self, loss: Tensor, found: Iterable[StepTerms]) -> None:
+        """Note one micro-batch."""
+        self._losses.append(loss.detach().float())
+        for terms in found:
+            self._own.append(terms.rows)
+            for name, term in terms.losses.items():
+                self._terms[name] = self._terms.get(name, 0) + term.detach().float()
+
+    @torch.no_grad()
+    def measure(self, number: int, optimizer: Optimizer | None) -> None:
+        """Put loss, gradient norm (without an optimiser 0), number of bad processes and terms into one tensor."""
+        self.number = number
+        loss = torch.stack(self._losses).sum()
+        groups = [] if optimizer is None else optimizer.param_groups
+        gradients = [p.grad for group in groups for p in group["params"] if p.grad is not None]
+        norm = get_total_norm(gradients).float() if gradients else torch.zeros_like(loss)
+        bad = distributed.total((~torch.stack([loss, norm]).isfinite()).any().float())
+        self._found = torch.stack([loss, norm, bad, *self._terms.values()])
+
+    def send_to_host(self) -> None:
+        """Copy the numbers in the background, from a CUDA device."""
+        if self._found.device.type == "cuda":
+            host = torch.empty(len(self._found), pin_memory=True)
+            self._found = host.copy_(self._found, non_blocking=True)
+            self._arrived = torch.cuda.Event()
+            self._arrived.record()
+
+    def problem(self) -> str | None:
+        """What is not finite on any process, or None."""
+        if self._arrived is not None:
+            self._arrived.synchronize()  # of an earlier step: the device works on the next one meanwhile
+        self.loss, self.norm, processes, *terms = self._found.tolist()
+        if not processes:
+            return None
+        # another process may be the one that found something
+        what = f"loss is {self.loss}" if not math.isfinite(self.loss) else f"gradient's norm is {self.norm}"
+        bad = [name for name, term in zip(self._terms, terms, strict=True) if not math.isfinite(term)]
+        return f"{what} (objective {', '.join(bad)})" if bad else what
+
+    def write(self, folder: Path) -> Path:
+        """Write the rows of all processes; every process must call it."""
+        with torch.no_grad():
+            rows = [distributed.gather(rows).tolist() for rows in self.rows]
+        file = folder / f"nonfinite-step={self.number}.json"
+        if distributed.rank() == 0:
+            # as text: JSON has no NaN
+            content = {"step": self.number, "loss": str(self.loss), "gradient_norm": str(self.norm), "rows": rows}
+            write_text(file, json.dumps(content) + "\n")
+        return file
 
 
 class NonFiniteGuard(Callback):
@@ -82,13 +133,8 @@ class NonFiniteGuard(Callback):
         self._start()
 
     def _start(self) -> None:
-        self._in_a_row = 0
-        self._rows: list[Tensor] = []
-        self._losses: list[Tensor] = []
-        self._terms: dict[str, Tensor] = {}
-        self._stepped = False
-        self._late = False
-        self._spoiled = False
+        self._in_a_row, self._late, self._spoiled = 0, False, False
+        self._step = _Step()
         self._pending: _Step | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -99,16 +145,8 @@ class NonFiniteGuard(Callback):
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         """Remember the loss of one micro-batch, its rows, and which objectives it comes from."""
-        self._losses.append(loss.detach())
-        for part in pl_module.modules():  # a `SentRepModule` may be a part of another module
-            terms: Any = getattr(part, "terms", None)
-            if not isinstance(terms, StepTerms):
-                continue
-            if self._stepped:
-                self._rows, self._stepped = [], False
-            self._rows.append(terms.rows)
-            for name, term in terms.losses.items():
-                self._terms[name] = self._terms.get(name, 0) + term.detach().float()
+        found = (getattr(part, "terms", None) for part in pl_module.modules())  # `SentRepModule` may be a part
+        self._step.add(loss, [terms for terms in found if isinstance(terms, StepTerms)])
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         """Judge the step to come or, on CUDA, the one before.
@@ -118,29 +156,28 @@ class NonFiniteGuard(Callback):
             SkippedStep: the step is left out.
         """
         self._judge_pending()
-        step = _Step(trainer.global_step + 1, self._rows, self._find(trainer, optimizer), list(self._terms))
-        self._losses, self._terms, self._stepped = [], {}, True
+        step, self._step = self._step, _Step(self._step.rows)
+        step.measure(trainer.global_step + 1, optimizer if trainer.scaler is None else None)
         if self._late:
-            self._pending = _copy_to_host(step)
+            step.send_to_host()
+            self._pending = step
         elif self._is_bad(step) and trainer.scaler is None:
             raise SkippedStep
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TextBatch, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Log the count."""
         if self.action == "skip":
             pl_module.log("train/skipped_steps", float(self.skipped))
 
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_train_end(self, *_: Any) -> None:
         """Judge the last step."""
         self._judge_pending()
 
-    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, *_: Any) -> None:
         """Judge the weights that would be saved."""
         self._judge_pending()
 
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+    def on_exception(self, trainer: Trainer, *_: Any) -> None:
         """Save nothing of a run whose weights are spoiled."""
         if self._spoiled:
             withhold_checkpoints(trainer)
@@ -150,64 +187,35 @@ class NonFiniteGuard(Callback):
         return {"skipped": self.skipped}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on counting."""
+        """Continue to count."""
         self.skipped = state_dict["skipped"]
-
-    @torch.no_grad()
-    def _find(self, trainer: Trainer, optimizer: Optimizer) -> Tensor:
-        """See `_Step.found`; stays on the device."""
-        loss = torch.stack([loss.float() for loss in self._losses]).sum()
-        gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-        norm = torch.zeros_like(loss)
-        if trainer.scaler is None and gradients:
-            norm = get_total_norm(gradients).float()
-        found = torch.stack([loss, norm])
-        processes = distributed.total((~found.isfinite()).any().float().reshape(1))
-        return torch.cat([found, processes, *(term.reshape(1) for term in self._terms.values())])
 
     def _judge_pending(self) -> None:
         step, self._pending = self._pending, None
         if step is not None:
-            if step.arrived is not None:
-                step.arrived.synchronize()  # of the step before: the device has this one to work on meanwhile
             self._spoiled = True  # if it raises, the step has been made
             self._is_bad(step)
             self._spoiled = False
 
     def _is_bad(self, step: _Step) -> bool:
-        loss, norm, processes, *terms = step.found.tolist()
-        if not processes:
+        if (problem := step.problem()) is None:
             self._in_a_row = 0
             return False
-        # another process may be the one that found something
-        what = f"loss is {loss}" if not math.isfinite(loss) else f"gradient's norm is {norm}"
-        if bad := [name for name, term in zip(step.objectives, terms, strict=True) if not math.isfinite(term)]:
-            what += f" (objective {', '.join(bad)})"
-        file = self._write(step, loss, norm)
+        file, start = step.write(self._folder), f"step {step.number}"
         if self.action == "stop":
             raise InputError(
-                f"step {step.number}: the {what}, so training stops; the rows of its batch are in {file}; go on with "
+                f"{start}: the {problem}, so training stops; the rows of its batch are in {file}; go on with "
                 "--ckpt_path last and a lower learning rate, or leave such steps out with --guard.action skip"
             )
         self.skipped += 1
         self._in_a_row += 1
         if self._in_a_row > self.max_skips:
             raise InputError(
-                f"step {step.number}: the {what}, after {self.max_skips} steps in a row that were left out for the "
+                f"{start}: the {problem}, after {self.max_skips} steps in a row that were left out for the "
                 f"same reason; the rows of the batch are in {file}; lower the learning rate"
             )
-        rank_zero_warn(f"step {step.number} is left out: the {what}; the rows of its batch are in {file}")
+        rank_zero_warn(f"{start} is left out: the {problem}; the rows of its batch are in {file}")
         return True
-
-    def _write(self, step: _Step, loss: float, norm: float) -> Path:
-        with torch.no_grad():
-            rows = [distributed.gather(rows).tolist() for rows in step.rows]
-        file = self._folder / f"nonfinite-step={step.number}.json"
-        if distributed.rank() == 0:
-            # as text: JSON has no NaN
-            content = {"step": step.number, "loss": str(loss), "gradient_norm": str(norm), "rows": rows}
-            write_text(file, json.dumps(content) + "\n")
-        return file
 
 
 def withhold_checkpoints(trainer: Trainer) -> None:
@@ -215,13 +223,3 @@ def withhold_checkpoints(trainer: Trainer) -> None:
     for saver in trainer.checkpoint_callbacks:
         if isinstance(saver, ModelCheckpoint):
             saver.save_on_exception = False
-
-
-def _copy_to_host(step: _Step) -> _Step:
-    if step.found.device.type != "cuda":
-        return step
-    host = torch.empty(len(step.found), pin_memory=True)
-    host.copy_(step.found, non_blocking=True)
-    arrived = torch.cuda.Event()
-    arrived.record()
-    return _Step(step.number, step.rows, host, step.objectives, arrived)
