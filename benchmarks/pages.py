@@ -232,12 +232,14 @@ def recipes(names: list[str]) -> str:
     files = dict.fromkeys(file for name in names for file in sorted((ROOT / "configs").glob(name)))
     said = {file.relative_to(ROOT / "configs").with_suffix("").as_posix(): read_about(file) for file in files}
     name, first = next(iter(said.items()))
-    lines = [[f"`{recipe}`", about.title, about.runs_on, about.expect] for recipe, about in said.items()]
+    keys = ("title", "runs_on", "expect")
+    lines = [[f"`{recipe}`", *(about.get(key, "") for key in keys)] for recipe, about in said.items()]
     about = table(["recipe", "description", "runs on", "expected score"], lines, left=4)
-    arxiv = f" ([arXiv:{first.arxiv}](https://arxiv.org/abs/{first.arxiv}))" if first.arxiv else ""
-    local = "" if first.local == LOCAL else f"Without network {first.local}. "
-    small = f"Small: {first.small}. " if first.small else ""
-    return f"Paper: {first.paper}{arxiv}\n\n{about}\n`sentrep fit -c {name}`. {local}{small}{first.notes}"
+    arxiv = " ([arXiv:{0}](https://arxiv.org/abs/{0}))".format(first["arxiv"]) if "arxiv" in first else ""
+    local = "" if first.get("local", "") == LOCAL else f"Without network {first.get('local', '')}. "
+    small = f"Small: {first['small']}. " if "small" in first else ""
+    paper, notes = first.get("paper", ""), first.get("notes", "")
+    return f"Paper: {paper}{arxiv}\n\n{about}\n`sentrep fit -c {name}`. {local}{small}{notes}"
 
 
 def rows(patterns: list[str]) -> str:

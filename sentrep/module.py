@@ -33,11 +33,11 @@ from sentrep.objectives import Objective, WeightedSum
 from sentrep.random import global_seed, step_draws
 from sentrep.stability import SkippedStep, StepReplay, calls_again, clip_gradients, refuse_gradient_scaler
 from sentrep.training.accumulation import complete_last_window
-from sentrep.training.arguments import check_module, check_options, check_strategy, check_trainer
+from sentrep.training.arguments import check_trainer
 from sentrep.training.exact_resume import ExactResume
 from sentrep.training.hyperparameters import log_settings
 from sentrep.training.loss_bar import LOSS
-from sentrep.training.parameter_groups import parameter_groups
+from sentrep.training.parameter_groups import check_options, parameter_groups
 from sentrep.types import OptimizerCallable, StepTerms, TextBatch, Views
 from sentrep.views import EncodedViews, ViewMaker
 
@@ -91,7 +91,6 @@ class SentRepModule(Configurable, LightningModule):
         seed: int | None = None,
     ) -> None:
         super().__init__()
-        check_module(self.init_args)
         self.encoder = encoder.train()  # `SentenceEncoder.from_pretrained` returns it in evaluation mode
         encoder.attach_head(head)
         check_storable(encoder)
@@ -104,7 +103,6 @@ class SentRepModule(Configurable, LightningModule):
         self.views.build(spec, self.services)  # first: copies of the encoder then know its prompts
         self.objectives.build(spec, self.services)
         self._set_step(0)
-        check_options(self.objectives, optimizer)
         self._compile()
         self.settings: Mapping[str, Any] | None = None
         """The whole configuration, for the loggers; the command line sets it."""
@@ -117,8 +115,7 @@ class SentRepModule(Configurable, LightningModule):
         record(self)
 
     def setup(self, stage: str) -> None:
-        """Refuse a strategy that would divide the weights, and numbers that Lightning does not check."""
-        check_strategy(self.trainer.strategy)
+        """Refuse settings that Lightning takes, and with which it trains wrongly."""
         if stage == "fit":
             check_trainer(self.trainer)
 
@@ -270,6 +267,7 @@ class SentRepModule(Configurable, LightningModule):
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The optimiser over its groups (`parameter_groups`), and the schedule by step; settles ``compile: auto``."""
         optimizer = self.optimizer(parameter_groups(self))
+        check_options(optimizer)
         refuse_gradient_scaler(optimizer, self.trainer.scaler, clips=bool(self.trainer.gradient_clip_val))
         if self._resumed is not None:  # else a loader that is made to count its steps never hears of its place in the
             self.trainer.fit_loop.load_state_dict(self._resumed)  # text (Lightning #20550)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lightning
@@ -20,7 +21,7 @@ from sentrep import InputError, Objective, ProjectionHead, SentenceEncoder, Sent
 from sentrep.data import toy
 from sentrep.functional import alignment, uniformity
 from sentrep.objectives import Contrastive
-from sentrep.training.arguments import check_strategy
+from sentrep.training.arguments import check_trainer
 from sentrep.training.parameter_groups import parameter_groups
 from support import assert_same, forbid_network, forked, loader, quiet_trainer, text_batch, tiny_encoder, toy_sentences
 
@@ -272,4 +273,4 @@ def test_the_fused_adamw_takes_the_same_steps() -> None:
 @pytest.mark.parametrize("strategy", [FSDPStrategy(), ModelParallelStrategy()])
 def test_a_strategy_that_divides_the_weights_is_refused(strategy: Strategy) -> None:
     with pytest.raises(InputError, match=r"use ddp.*rows_at_once.*model\.encoder\.trainable"):
-        check_strategy(strategy)
+        check_trainer(SimpleNamespace(strategy=strategy))

@@ -107,7 +107,7 @@ def frozen_models(tree: Any, path: str = "") -> Iterator[str]:
 
 def told(path: Path) -> str:
     """What a file says of itself."""
-    return "\n".join(vars(read_about(path)).values())
+    return "\n".join(read_about(path).values())
 
 
 def cases() -> Iterator[Case]:
@@ -227,9 +227,10 @@ def test_lora_is_laid_over_a_recipe_and_exported_without_it(tiny: list[str], tmp
 @pytest.mark.parametrize("path", [*RECIPES, *TABLES], ids=lambda path: str(path.relative_to(CONFIGS)))
 def test_every_file_says_what_it_is(path: Path) -> None:
     about = read_about(path)
-    assert about.title.endswith(".")
-    assert path in TABLES or (about.expect and about.runs_on in ("one GPU", "two CPU cores"))
-    assert re.fullmatch(r"(\d{4}\.\d{5})?", about.arxiv)
+    assert about["title"].endswith(".")
+    assert path in TABLES or (about["expect"] and about["runs_on"] in ("one GPU", "two CPU cores"))
+    assert re.fullmatch(r"(\d{4}\.\d{5})?", about.get("arxiv", ""))
+    assert about.keys() <= {"title", "paper", "arxiv", "expect", "runs_on", "local", "small", "notes"}
     assert "about" not in read_file(str(path))[1]
 
 

@@ -121,7 +121,7 @@ def test_the_command_line_asks_for_trust(trust: list[str], checkpoint: dict[str,
     path = written(checkpoint, tmp_path)
     words = sort_words(["--ckpt_path", str(path), *trust])
     if trust:
-        assert whole_tree("test", *words)[0]["model"] == recorded_arguments(checkpoint, path)
+        assert whole_tree("test", *words)["model"] == recorded_arguments(checkpoint, path)
     else:
         with pytest.raises(InputError, match="--trust_plugins"):
             whole_tree("test", *words)
@@ -133,7 +133,7 @@ def test_a_class_that_the_user_names_himself_is_trusted(checkpoint: dict[str, An
     (tmp_path / "mine.yaml").write_text(json.dumps({"model": {"objectives": {"x": {"class_path": SPY}}}}))
     saved = recorded_arguments(checkpoint, path)
     for words in (["-c", str(tmp_path / "mine.yaml")], ["--model.objectives.x", SPY]):
-        assert whole_tree("test", *sort_words(["--ckpt_path", str(path), *words]))[0]["model"] == saved
+        assert whole_tree("test", *sort_words(["--ckpt_path", str(path), *words]))["model"] == saved
 
 
 def test_the_command_line_refuses_a_checkpoint(

@@ -2,7 +2,7 @@
 
 Run it: python cosines.py
 On a real model, over any recipe, with this file in the current folder:
-    sentrep fit -c simcse/minilm --trainer.callbacks+ '{class_path: cosines.Cosines}'
+    sentrep fit -c simcse/minilm --trainer.callbacks '{class_path: cosines.Cosines}'
 """
 
 import lightning

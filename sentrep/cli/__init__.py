@@ -30,7 +30,6 @@ COMMANDS = {
     "quickstart": "fit:quickstart",
     "recipes": "recipes:list_recipes",
     "recipes show": "recipes:show",
-    "recipes copy": "recipes:copy",
     "fit": "fit:fit",
     "validate": "fit:validate",
     "test": "fit:test",
@@ -99,16 +98,8 @@ def _dispatch(words: list[str]) -> int:
 def _print_versions() -> None:
     print("sentrep", __version__)
     for package in PACKAGES:
-        try:
-            print(package, metadata.version(package))
-        except metadata.PackageNotFoundError:
-            print(package, "is not installed")
+        print(package, metadata.version(package))
     print("Python", platform.python_version())
-
-    import torch
-
-    names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-    print("accelerator:", ", ".join(names) or ("MPS" if torch.backends.mps.is_available() else "none"))
 
 
 def _function_of(command: str) -> Callable[..., int | None]:

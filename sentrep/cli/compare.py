@@ -5,15 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sentrep.cli.errors import UsageError
 from sentrep.errors import did_you_mean
 from sentrep.io.paths import check_target, expanded
 from sentrep.io.text import printable
-
-if TYPE_CHECKING:
-    from sentrep.evaluation.run_scores import FinishedRun
 
 
 def compare(
@@ -57,7 +54,7 @@ def compare(
 
 
 def judge(
-    runs: Mapping[str, Sequence[FinishedRun]], output: Path, baseline: str | None, margin: float, table: str | None
+    runs: Mapping[str, Sequence[Any]], output: Path, baseline: str | None, margin: float, table: str | None
 ) -> None:
     """Compare the runs of each recipe, print the table, and write the report; see `compare`.
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Literal
 
 from sentrep.errors import InputError
@@ -22,8 +19,8 @@ BLOCK = 4096
 def encode(
     model: str,
     *,
+    input: str,
     output: str,
-    input: str = "-",
     column: str | None = None,
     batch_size: int = 32,
     prompt_name: str | None = None,
@@ -45,9 +42,9 @@ def encode(
 
     Args:
         model: a checkpoint, a model folder or a hub id.
-        output: .npy, an array N × D of float32; with --engine ray a folder of parquet files, or its address.
         input: .txt (a sentence a line), .csv, .tsv, .jsonl or .parquet, compressed or not, a glob of these, local or an
-            address; - is standard input.
+            address.
+        output: .npy, an array N × D of float32; with --engine ray a folder of parquet files, or its address.
         column: name of the column with the sentences.
         batch_size: sentences of average length in one forward pass.
         prompt_name: which of the model's prompts stands before each sentence; by default its default prompt.
@@ -83,19 +80,19 @@ def encode(
     from sentrep.data.text import open_text
     from sentrep.encoder.fingerprint import fingerprint
 
-    with tempfile.TemporaryDirectory(prefix="sentrep-") as kept:
-        text = open_text(_standard_input(kept) if input == "-" else input, None if column is None else [column])
-        check_target(output, [model, *text.files], overwrite=overwrite)
-        sentences = (sentences_of(row)[0] for row in text.rows)
-        encoder = load_encoder(model, pooling, device, trust_remote_code, backend)
-        check_precision(precision, encoder)
-        rows, blank = _counted(sentences_of(row)[0] for row in text.rows)
-        prompt = prompt_of(encoder, prompt_name)
-        settings = {"model": fingerprint(encoder), "text": text.fingerprint, "prompt": prompt, **how}
-        with Unfinished(output, (rows, encoder.truncate_dim or encoder.embedding_dim), settings, overwrite) as array:
-            for block in array.blocks(sentences):
-                array.add(vectors_of(encoder, block, prompt=prompt, **how))
-    print(printable(f"{rows} sentences ({blank} of them blank): {output}"), file=sys.stderr)
+    text = open_text(input, None if column is None else [column])
+    check_target(output, [model, *text.files], overwrite=overwrite)
+    encoder = load_encoder(model, pooling, device, trust_remote_code, backend)
+    check_precision(precision, encoder)
+    rows = sum(1 for _ in text.rows)  # an unreadable line is found here, before hours of work
+    if not rows:
+        raise InputError("no sentences in the input; nothing was written")
+    prompt = prompt_of(encoder, prompt_name)
+    settings = {"model": fingerprint(encoder), "text": text.fingerprint, "prompt": prompt, **how}
+    with Unfinished(output, (rows, encoder.truncate_dim or encoder.embedding_dim), settings, overwrite) as array:
+        for block in array.blocks(sentences_of(row)[0] for row in text.rows):
+            array.add(vectors_of(encoder, block, prompt=prompt, **how))
+    print(printable(f"{rows} sentences: {output}"), file=sys.stderr)
 
 
 class Unfinished:
@@ -151,7 +148,7 @@ class Unfinished:
             task = bar.add_task("Encoding", total=len(self._array), completed=self.done, note="")
             for block in chunks_of(islice(sentences, self.done, None), BLOCK):
                 yield block
-                bar.update(task, completed=self.done)
+                bar.advance(task, len(block))
 
     def add(self, vectors: Any) -> None:
         """Write the vectors of the next block, then record the new number of rows."""
@@ -169,21 +166,3 @@ class Unfinished:
         if error[0] is None or not self.done:
             self._record.unlink(missing_ok=True)
             self._file.unlink(missing_ok=True)
-
-
-def _counted(sentences: Iterable[str]) -> tuple[int, int]:
-    """Count the sentences and the blank ones. An unreadable line is found here, before hours of work."""
-    rows = blank = 0
-    for sentence in sentences:
-        rows += 1
-        blank += not sentence.strip()
-    if not rows:
-        raise InputError("no sentences in the input; nothing was written")
-    return rows, blank
-
-
-def _standard_input(folder: str) -> str:
-    path = Path(folder, "standard input.txt")
-    with path.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
-    return str(path)

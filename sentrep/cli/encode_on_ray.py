@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import PurePath
 from typing import Any
 
@@ -15,8 +14,6 @@ from sentrep.errors import InputError
 from sentrep.extras import require
 from sentrep.io.paths import check_target
 
-_ANSWERS_WITHIN = 20
-"""Seconds."""
 _READERS = {".txt": "read_text", ".csv": "read_csv", ".jsonl": "read_json", ".parquet": "read_parquet"}
 """Ray Data's reader of each ending."""
 
@@ -53,7 +50,7 @@ def encode_on_ray(
     """Encode on the cluster of ``RAY_ADDRESS``, or on this machine; see `sentrep encode` for the arguments.
 
     Raises:
-        InputError: for an input of another kind, an output that is there, or a cluster that does not answer.
+        InputError: for an input of another kind, or an output that is there.
     """
     require("--engine ray", "ray", "ray")
     ending = PurePath(input).suffix
@@ -66,7 +63,7 @@ def encode_on_ray(
 
     import ray
 
-    _join_cluster()
+    ray.init(ignore_reinit_error=True, log_to_driver=False)
     ray.data.DataContext.get_current().execution_options.preserve_order = True
     name = column or "text"
     path = input if "://" in input else os.path.abspath(os.path.expanduser(input))
@@ -94,21 +91,3 @@ def _options(ending: str, column: str) -> dict[str, Any]:
         schema = pa.schema([(column, pa.string())])
         return {"parse_options": json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")}
     return {"columns": [column]}
-
-
-def _join_cluster() -> None:
-    import ray
-
-    address = os.environ.get("RAY_ADDRESS", "")
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        if port.isdecimal():  # Ray itself asks an address that is dead for minutes
-            socket.create_connection((host, int(port)), timeout=_ANSWERS_WITHIN).close()
-        ray.init(ignore_reinit_error=True, log_to_driver=False)
-    except OSError as error:
-        if not address:
-            raise
-        raise InputError(
-            f"RAY_ADDRESS={address}: no Ray cluster answers there; start one (ray start --head), or leave the variable "
-            "out to use this machine"
-        ) from error

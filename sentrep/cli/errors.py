@@ -12,11 +12,6 @@ from sentrep.io.text import printable
 
 LONGEST = 400
 """Characters of a message; the rest of a long one is a dump of values that helps nobody."""
-ADVICE = {
-    "No supported gpu backend found": "PyTorch finds no GPU here: install its build for your GPU and driver, or give "
-    "--trainer.accelerator cpu"
-}
-"""What to do about messages of libraries that do not say it."""
 
 
 class UsageError(InputError):
@@ -37,9 +32,8 @@ def report(error: Exception, debug: bool = False) -> int:
         traceback.print_exception(error)
     line = one_line(str(error))
     if not isinstance(error, InputError):
-        advice = [text for message, text in ADVICE.items() if message in line]
         named = f"{type(error).__name__}: {line}" if line else type(error).__name__
-        line = "; ".join([named, *advice, keep_traceback(error)])
+        line = f"{named}; {keep_traceback(error)}"
     print(f"sentrep: error: {line}", file=sys.stderr)
     return 2 if isinstance(error, UsageError) else 1
 

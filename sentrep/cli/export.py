@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from sentrep.cli.errors import UsageError
 from sentrep.io.files import atomic_folder, hold, remove_leftovers
 from sentrep.io.paths import check_target, expanded, is_there, writing
 from sentrep.io.text import printable
@@ -36,15 +37,18 @@ def export(
     """
     import torch
 
-    from sentrep.cli.models import whitening_corpus
     from sentrep.cli.options import search_current_folder
+    from sentrep.data.files import sentences_of
+    from sentrep.data.text import load
     from sentrep.encoder import SentenceEncoder, fit_whitening, write_graph
     from sentrep.encoder.graph import require_export
     from sentrep.encoder.loading.st_folders import remove_graph
 
     if format is not None:
         require_export()
-    corpus = whitening_corpus(whiten, whiten_dim)
+    if whiten is None and whiten_dim is not None:
+        raise UsageError("--whiten_dim says how far to cut a whitening: name a file of sentences with --whiten")
+    rows = None if whiten is None else load(whiten, streaming=True)
     if trust_remote_code:
         search_current_folder()
     check_target(output, [checkpoint], folder=True)
@@ -54,8 +58,9 @@ def export(
         if not overwrite and place.is_dir() and any(place.iterdir()):
             raise is_there(output)
         encoder = SentenceEncoder.from_pretrained(checkpoint, trust_remote_code=trust_remote_code)
-        if corpus is not None:
-            fit_whitening(encoder.to("cuda" if torch.cuda.is_available() else "cpu"), corpus, whiten_dim)
+        if rows is not None:
+            encoder.to("cuda" if torch.cuda.is_available() else "cpu")
+            fit_whitening(encoder, (sentences_of(row)[0] for row in rows), whiten_dim)
         with writing(output), atomic_folder(place) as whole:
             if format is None:
                 encoder.save_pretrained(whole)

@@ -56,9 +56,6 @@ def fit(words: list[str]) -> int:
             of the run (default: 42)
       --print_config
             print the whole resulting configuration and stop
-      --KEY.help CLASS
-            the arguments of a possible class of this key, for example
-            --checkpoint.help ModelCheckpoint
 
     sections:
       model       encoder, head, objectives, weights, views, optimizer, scheduler
@@ -112,7 +109,7 @@ def _run(command: str, words: list[str]) -> int:
 
         return train(others, own_words)
     layers, flags, own = sort_words(words)
-    if not (layers or "ckpt_path" in own or any(key.startswith("model") or key.endswith(".help") for key, _ in flags)):
+    if not (layers or "ckpt_path" in own or any(key.startswith("model") for key, _ in flags)):
         what = "-c simcse/minilm --data.train FILE" if command == "fit" else "--ckpt_path best.ckpt -c RECIPE"
         raise UsageError(f"{command}: name what to run: sentrep {command} {what}; 'sentrep recipes' lists the recipes")
 

@@ -1,12 +1,10 @@
-"""Messages of a command on standard error."""
+"""Messages of a run on standard error."""
 
 from __future__ import annotations
 
 import logging
-import re
 import sys
 import warnings
-from pathlib import Path
 
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
@@ -17,23 +15,12 @@ class _StandardError(logging.Handler):
     """Prints the messages of the main process, wherever standard error is at the time."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if getattr(rank_zero_only, "rank", 0) == 0:
+        if getattr(rank_zero_only, "rank", 0) == 0 and _ADVERTISEMENT not in record.getMessage():
             print("\n".join(map(printable, self.format(record).split("\n"))), file=sys.stderr)
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    return not _NOISE.search(record.getMessage())
-
-
-@rank_zero_only
-def say(message: str) -> None:
-    """A line on standard error, from the main process alone."""
-    print(f"sentrep: {printable(message)}", file=sys.stderr)
-
-
-_PACKAGE = Path(__file__).parents[1]
-_format_others = warnings.formatwarning
-_NOISE = re.compile("💡 Tip|TPU available|HPU available")
+_ADVERTISEMENT = "💡 Tip"
+"""The beginning of Lightning's advertisements."""
 _WARNINGS = (
     "isinstance.treespec, LeafSpec",
     "Total length of `list` across ranks is zero",
@@ -44,20 +31,8 @@ _WARNINGS = (
 """Warnings that a user cannot fix: of Lightning's own code, a resumed run's folder, frozen copies, a scored file."""
 
 
-def _format_warning(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
-) -> str:
-    """What sentrep itself warns of is for the user, whom the line of code tells nothing."""
-    if Path(filename).is_relative_to(_PACKAGE):
-        return f"sentrep: warning: {printable(str(message))}\n"
-    return _format_others(message, category, filename, lineno, line)
-
-
 def show_log() -> None:
-    """Show the counts of read, skipped, cut and unpaired rows; hide advertisements."""
-    warnings.formatwarning = _format_warning
-    rank_zero = logging.getLogger("lightning.pytorch.utilities.rank_zero")
-    rank_zero.addFilter(_is_news)
+    """Show the counts of read, skipped, cut and unpaired rows."""
     for message in _WARNINGS:
         warnings.filterwarnings("ignore", message=f".*{message}")
     for name in ("sentrep", "lightning.pytorch"):

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Literal, cast
 
 import numpy as np
 import torch
 
 from sentrep import checks
-from sentrep.cli.errors import UsageError
 from sentrep.cli.options import search_current_folder
-from sentrep.data.files import sentences_of
-from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.data.text import load
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError, did_you_mean, first_line
 
@@ -47,33 +42,14 @@ def load_encoder(
 
 
 def check_precision(precision: Precision, encoder: SentenceEncoder) -> None:
-    """Warn of bf16 on a CPU that emulates it.
-
-    Raises:
-        InputError: for bf16 and a graph.
-    """
+    """Refuse bf16 for a graph."""
     if precision == "bf16" and not isinstance(encoder, SentenceEncoder):
         raise InputError("precision bf16 is for the backend torch; a graph computes in its exported precision")
-    if precision == "bf16" and encoder.device.type == "cpu":
-        from sentrep.cli.precision import warn_of_slow_bf16  # with Lightning, which float32 does without
-
-        warn_of_slow_bf16()
 
 
 def in_precision(precision: Precision, encoder: SentenceEncoder) -> torch.autocast:
     """The context in which the encoder computes in this precision; its vectors are always float32."""
     return torch.autocast(encoder.device.type, torch.bfloat16, enabled=precision == "bf16")
-
-
-def whitening_corpus(whiten: str | None, whiten_dim: int | None) -> Iterator[str] | None:
-    """The sentences of the file ``whiten`` that a whitening is fitted on, or None for no whitening.
-
-    Raises:
-        UsageError: for a dimension without a file.
-    """
-    if whiten is None and whiten_dim is not None:
-        raise UsageError("--whiten_dim says how far to cut a whitening: name a file of sentences with --whiten")
-    return None if whiten is None else (sentences_of(row)[0] for row in load(whiten, streaming=True))
 
 
 def prompt_of(encoder: SentenceEncoder, name: str | None) -> str | None:
@@ -103,21 +79,3 @@ def vectors_of(
     with in_precision(precision, encoder):
         found = encoder.encode(sentences, batch_size, False, normalize_embeddings=normalize, prompt=prompt)
     return np.asarray(found, np.float32)
-
-
-def protocol_notes(encoder: SentenceEncoder, sets: Sequence[ScoredPairs]) -> list[str]:
-    """Why the protocols differ, and where numbers of other programs may."""
-    names = {pairs.name for pairs in sets}
-    notes = []
-    if {"sickr", "sickr-all"} <= names:
-        notes.append("SICK-R: SentEval takes the 4927 test pairs, MTEB all 9927 (train + dev + test).")
-    elif "sickr-all" in names:
-        notes.append("SICK-R: all 9927 pairs (MTEB); SentEval's test pairs need --sts_folder: the hub has no splits.")
-    distinct = list(dict.fromkeys(sentence for pairs in sets for sentence in (*pairs.first, *pairs.second)))
-    cut = encoder.tokenize(distinct, encoder.max_seq_length)[1]
-    limit = f"{encoder.max_seq_length} tokens" if encoder.max_seq_length else "the model's own limit"
-    notes.append(
-        f"Both protocols: the model's own pooling ({encoder.pooling}) and length ({limit}; {cut} of {len(distinct)} "
-        "sentences cut). Papers that follow SentEval choose the pooling by a flag and cut nothing."
-    )
-    return notes

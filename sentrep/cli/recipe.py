@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from importlib import import_module
+from contextlib import contextmanager
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -80,21 +79,25 @@ def read_file(name: str) -> tuple[str, Tree]:
 def with_flags(tree: Tree, flags: Flags) -> Tree:
     """The tree with flags over it.
 
-    A key leads through plug-ins without ``init_args`` and, in a list, to its last element; one that ends with ``+``
-    adds an element to a list. A value is YAML 1.2 (``null`` removes a plug-in), or else the text itself.
+    A key leads through plug-ins without ``init_args``. A value is YAML 1.2 (``null`` removes a plug-in), or else the
+    text itself.
 
     Examples:
         >>> with_flags({"objectives": {"simcse": "Contrastive"}}, [("objectives.simcse.temperature", "0.1")])
         {'objectives': {'simcse': {'class_path': 'Contrastive', 'init_args': {'temperature': 0.1}}}}
     """
-    for key, text in flags:
-        tree = assigned(tree, key, value_of(text))
-    return tree
+    return merged([tree, *(nested(key, value_of(text)) for key, text in flags)])
 
 
-def assigned(tree: Tree, key: str, value: Any) -> Tree:
-    """The tree with a value at the dotted key of a flag."""
-    return merged([tree, _layer(_flat(tree), key.split("."), value)])
+def nested(key: str, value: Any) -> Tree:
+    """The tree that has only a value at a dotted key.
+
+    Examples:
+        >>> nested("a.b", 1)
+        {'a': {'b': 1}}
+    """
+    first, _, rest = key.partition(".")
+    return {first: nested(rest, value) if rest else value}
 
 
 def value_of(text: str) -> Any:
@@ -122,15 +125,32 @@ def merged(trees: Iterable[Tree]) -> Tree:
         {'head': {'class_path': 'B'}}
     """
     whole: Any = {}
-    try:
-        for tree in trees:
-            layer = _flat(tree)
-            _make_room(whole, layer)
+    for tree in trees:
+        layer = _flat(tree)
+        _make_room(whole, layer)
+        with _refused():
             whole = OmegaConf.to_container(OmegaConf.merge(whole, layer))
-        whole = OmegaConf.to_container(OmegaConf.create(whole), resolve=True)
+    return _with_init_args(whole)
+
+
+def resolved(tree: Tree) -> Tree:
+    """The tree with the values that ``${key}`` stands for.
+
+    Examples:
+        >>> resolved({"batch_size": 8, "size": "${batch_size}"})
+        {'batch_size': 8, 'size': 8}
+    """
+    with _refused():
+        found: Any = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
+    return found
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    try:
+        yield
     except OmegaConfBaseException as error:
         raise UsageError(" ".join(str(error).split())) from None
-    return _with_init_args(whole)
 
 
 _CLASS = re.compile(r"(\w+\.)*[A-Z]\w*")
@@ -161,20 +181,6 @@ def _content(name: str) -> tuple[str, str]:
         raise UsageError(f"{error}{no_recipe(name)}") from None
 
 
-def _layer(tree: Any, keys: Sequence[str], value: Any) -> Tree:
-    """Return the tree of one flag; ``tree``, which the flag will override, shows where lists and plug-ins are."""
-    first, *rest = keys
-    below = tree.get(first.removesuffix("+")) if isinstance(tree, dict) else None
-    if first.endswith("+"):
-        return {first[:-1]: [*(below or []), value]}
-    if not rest:
-        return {first: value}
-    if isinstance(below, list) and below:
-        last = below[-1] if isinstance(below[-1], dict) else {"class_path": below[-1]}
-        return {first: [*below[:-1], merged([last, _layer(last, rest, value)])]}
-    return {first: _layer(below, rest, value)}
-
-
 def _make_room(tree: Any, layer: Any) -> None:
     """Turn class names into dicts where the other tree has a dict; remove arguments of a class that is replaced."""
     for key, new in layer.items():
@@ -190,16 +196,8 @@ def _make_room(tree: Any, layer: Any) -> None:
 
 
 def _is_other_class(old: Any, new: Any) -> bool:
-    """Whether both are plug-ins of two classes; the user's own modules are imported if only the last names agree."""
-    if not all(isinstance(value, dict) and "class_path" in value for value in (old, new)):
-        return False
-    paths = [str(value["class_path"]) for value in (old, new)]
-    if paths[0] != paths[1] and len({path.rpartition(".")[2] for path in paths}) == 1:
-        for path in paths:
-            if class_name(path) == path:
-                with suppress(Exception):  # whatever the module raises: jsonargparse reports it
-                    import_module(path.rpartition(".")[0])
-    return class_name(paths[0]) != class_name(paths[1])
+    paths = {str(value["class_path"]) for value in (old, new) if isinstance(value, dict) and "class_path" in value}
+    return len(paths) > 1 and len(set(map(class_name, paths))) > 1
 
 
 _NODE = ("class_path", "dict_kwargs")

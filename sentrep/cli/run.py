@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,19 @@ os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")  # of Lightnin
 import numpy as np
 import torch
 import yaml
-from jsonargparse import set_parsing_settings
+from jsonargparse import Namespace, set_parsing_settings
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI, SaveConfigCallback
 from lightning.pytorch.utilities.exceptions import SIGTERMException
+from lightning.pytorch.utilities.rank_zero import rank_zero_info
 
-from sentrep.cli.building import first_refusal
-from sentrep.cli.complaint import shortened
-from sentrep.cli.configuration import CALLBACKS, whole_tree, without_missing_sets
-from sentrep.cli.log import say, show_log
+from sentrep.cli.building import explained
+from sentrep.cli.configuration import CALLBACKS, whole_tree
+from sentrep.cli.log import show_log
 from sentrep.cli.options import search_current_folder
-from sentrep.cli.precision import settle_precision
 from sentrep.cli.recipe import Flags, Tree
 from sentrep.cli.run_content import write_record
-from sentrep.cli.run_folder import claim_versions
+from sentrep.cli.run_folder import claim_version
 from sentrep.data import SentRepDataModule
 from sentrep.distributed import explain_lost_peer, leave_gloo_group
 from sentrep.errors import InputError
@@ -51,30 +50,26 @@ summary of a model ends in a column of zeros, the FLOPs; `RunReport` names the t
 class SentRepCLI(LightningCLI):
     """LightningCLI over `SentRepModule` and `SentRepDataModule`, for one command and a merged tree."""
 
-    def __init__(
-        self,
-        command: str,
-        tree: Tree,
-        callbacks: list[Callback],
-        checkpoint: Tree | None,
-        folders: ExitStack,
-        only_print: bool = False,
-        helped: list[str] | None = None,
-    ) -> None:
-        self._command, self._tree, self._checkpoint = command, tree, checkpoint
-        self._folders, self._only_print = folders, only_print
+    def __init__(self, command: str, tree: Tree, callbacks: list[Callback], only_print: bool = False) -> None:
+        self._command, self._tree, self._only_print = command, tree, only_print
+        self._folder: Path | None = None
         options: dict[str, Any] = {"exit_on_error": False, "allow_abbrev": False}
-        super().__init__(
-            SentRepModule,
-            SentRepDataModule,
-            save_config_callback=SaveConfig,
-            save_config_kwargs={"overwrite": True, "tree": deepcopy(tree)},  # parsing changes it
-            seed_everything_default=42,
-            trainer_defaults={**TRAINER_DEFAULTS, "callbacks": callbacks},
-            auto_configure_optimizers=False,
-            parser_kwargs={**options, command: options},
-            args={"subcommand": command, command: tree} if helped is None else [command, *helped],
-        )
+        try:
+            super().__init__(
+                SentRepModule,
+                SentRepDataModule,
+                save_config_callback=SaveConfig,
+                save_config_kwargs={"overwrite": True, "tree": deepcopy(tree)},  # parsing changes it
+                seed_everything_default=42,
+                trainer_defaults={**TRAINER_DEFAULTS, "callbacks": callbacks},
+                auto_configure_optimizers=False,
+                parser_kwargs={**options, command: options},
+                args={"subcommand": command, command: tree},
+            )
+        finally:
+            if self._folder is not None:
+                with suppress(OSError):  # something was written there
+                    self._folder.rmdir()
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]
         """The command that is asked for: parsers for the others would take as long to build, each, and go unused."""
@@ -87,39 +82,37 @@ class SentRepCLI(LightningCLI):
             parser.add_lightning_class_args(kind, key, subclass_mode=True, required=False)
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
-        """Parse the tree, or print the arguments of a class that ``--KEY.help CLASS`` names."""
-        with shortened(self._tree, self._sections.get_defaults(skip_validation=True).keys()):
-            self.config = parser.parse_args(args) if isinstance(args, list) else parser.parse_object(args)
+        """Parse the tree."""
+        with explained(self._tree, self._sections.get_defaults(skip_validation=True).keys()):
+            self.config = parser.parse_object(args)
 
     def _parse_ckpt_path(self) -> None:
         """Do nothing: the checkpoint's model is a layer of the tree below the flags, which Lightning would replace."""
 
     def before_instantiate_classes(self) -> None:
-        """Leave out removed callbacks, and evaluation sets that cannot be downloaded."""
-        config = self.config[self._command]
-        if self._command == "fit" and not self._only_print:
-            without_missing_sets(config)
-        self._sections.callback_keys = [key for key in CALLBACKS if config.get(key) is not None]
+        """Leave out removed callbacks."""
+        self._sections.callback_keys = [key for key in CALLBACKS if self.config[self._command].get(key) is not None]
 
     def instantiate_classes(self) -> None:
-        """Build everything; the first error of a class comes out, not jsonargparse's account of a whole union."""
+        """Build everything, in the folder of the run, or print the configuration."""
         if self._only_print:
             print(self._sections.dump(self.config[self._command], skip_unset=False, skip_validation=True), end="")
             sys.exit(0)
         trainer = self.config[self._command].trainer
-        claimed = [] if trainer.fast_dev_run else claim_versions(trainer.logger, self._folders)
-        with first_refusal(self.parser):
+        self._folder = None if trainer.fast_dev_run else claim_version(trainer.logger)
+        with explained(self._tree):
             super().instantiate_classes()
-        for settings in claimed:
-            settings.version = None  # the saved configuration starts a run of its own
+        if self._folder is not None:
+            trainer.logger.init_args.version = None  # the saved configuration starts a run of its own
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        """The trainer in the precision of `settle_precision`; a bar moves on a terminal alone."""
+        """The trainer; a bar moves on a terminal alone, and a GPU with bfloat16 trains in it unless told otherwise."""
+        trainer = self.config[self._command].trainer
         if not (sys.stdout.isatty() or _has_bar(self._tree["trainer"])):
             kwargs["enable_progress_bar"] = False
-        if self._command == "fit":
-            kwargs = {**settle_precision(self.config.fit.trainer, self._checkpoint), **kwargs}
-        self._checkpoint = None  # its weights need not stay in memory
+        if self._command == "fit" and trainer.precision is None and not trainer.plugins and _on_bf16_gpu(trainer):
+            rank_zero_info("trainer.precision is not set: bf16-mixed (name another by --trainer.precision)")
+            kwargs["precision"] = "bf16-mixed"
         return super().instantiate_trainer(**kwargs)
 
     def predict(self, **kwargs: Any) -> None:
@@ -160,7 +153,7 @@ def launch(command: str, layers: Sequence[tuple[str, Tree]], flags: Flags, own: 
         command: the command.
         layers: name and content of each file, the lowest first.
         flags: over all files.
-        own: the flags of the command itself: ``ckpt_path``, ``allow_changes``, ``trust_plugins``, ``print_config``.
+        own: the options of the command itself: ``ckpt_path``, ``allow_changes``, ``trust_plugins``, ``print_config``.
 
     Raises:
         UsageError: for a wrong key, class or type.
@@ -170,15 +163,13 @@ def launch(command: str, layers: Sequence[tuple[str, Tree]], flags: Flags, own: 
     prepare_parsing()
     show_log()
     if len(layers) > 1:
-        say(f"one run: {layers[0][0]}, overridden by {', '.join(name for name, _ in layers[1:])}")
+        rank_zero_info(f"one run: {layers[0][0]}, overridden by {', '.join(name for name, _ in layers[1:])}")
     stop = StopOnSignal()
-    helped = next(([f"--{key}", text] for key, text in flags if key.endswith(".help")), None)
-    flags = [(key, text) for key, text in flags if not key.endswith(".help")]
-    with explain_lost_peer(), ExitStack() as folders:
-        tree, checkpoint = whole_tree(command, layers, flags, own)
+    with explain_lost_peer():
+        tree = whole_tree(command, layers, flags, own)
         callbacks = [stop, ExactResume(own.get("allow_changes", False)), *bar_on_gpu(tree)]
         try:
-            SentRepCLI(command, tree, callbacks, checkpoint, folders, own.get("print_config", False), helped)
+            SentRepCLI(command, tree, callbacks, own.get("print_config", False))
         except SIGTERMException:
             return stop.status
         finally:
@@ -195,6 +186,12 @@ def bar_on_gpu(tree: Tree) -> list[Callback]:
 
 def _has_bar(trainer: Tree) -> bool:
     return "ProgressBar" in str(trainer.get("callbacks"))
+
+
+def _on_bf16_gpu(trainer: Namespace) -> bool:
+    """Forked processes need an unused CUDA; a query of the GPU would initialise it."""
+    on_gpu = trainer.accelerator in ("auto", "gpu", "cuda") and "fork" not in str(trainer.strategy)
+    return on_gpu and torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def prepare_parsing() -> None:

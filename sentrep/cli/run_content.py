@@ -80,7 +80,7 @@ def content_and_pairs(words: list[str], trains: bool) -> tuple[str, pd.DataFrame
     layers, flags, own = sort_words(words)
     if any(key in ("seed_everything", "data.seed") or key.startswith("trainer.logger") for key, _ in flags):
         raise UsageError("--seeds sets the seeds and the folder of every run; leave both out")
-    tree, _ = whole_tree("fit" if trains else "test", layers, flags, {**own, "ckpt_path": None})
+    tree = whole_tree("fit" if trains else "test", layers, flags, {**own, "ckpt_path": None})
     if str(dict(walk(tree)).get("model.encoder.compute.compile")).lower() in ("true", "reduce-overhead"):
         raise UsageError("compiled runs do not share their noise; leave model.encoder.compute.compile out")
     data = build(SentRepDataModule, "data", tree.get("data", {}))

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from jsonargparse import ArgumentParser
-
-from sentrep.cli.complaint import shortened
+from sentrep.cli.building import build
 from sentrep.cli.errors import UsageError
-from sentrep.cli.recipe import Tree, assigned, read, read_file
+from sentrep.cli.recipe import Tree, merged, nested, read, read_file
 from sentrep.errors import did_you_mean
 from sentrep.io.paths import expanded
 
 if TYPE_CHECKING:
     from sentrep.evaluation.published import Published
 
+T = TypeVar("T")
 _NUMBER = r"\d{1,9}(?:\.\d+)?"
 Printed = tuple[float, float | None]
 """Mean and standard deviation."""
@@ -76,11 +74,13 @@ class Table:
         """
         wanted = self.rows.keys() if names is None else set(names)
         for name in sorted(wanted - self.rows.keys()):
-            raise UsageError(f"{self.file} has no row '{name}'{did_you_mean(name, self.rows)}; {self._listing()}")
+            raise UsageError(f"{self.file} has no row '{name}'{did_you_mean(name, self.rows)}; it has {self.names}")
         return replace(self, rows={name: row for name, row in self.rows.items() if name in wanted})
 
-    def _listing(self) -> str:
-        return f"its rows are {', '.join(self.rows)}"
+    @property
+    def names(self) -> str:
+        """The names of all rows, for messages."""
+        return ", ".join(self.rows)
 
 
 def published(file: str, names: Iterable[str]) -> Published:
@@ -110,12 +110,12 @@ def row_of(file: str, name: str | None) -> tuple[str, Tree]:
     """
     table = read_table(file)
     if name is None:
-        raise UsageError(f"--table {file} needs --row NAME; {table._listing()}")
+        raise UsageError(f"--table {file} needs --row NAME; it has {table.names}")
     row = table.only([name]).rows[name]
     if row.absent is not None:
         raise UsageError(f"{file}, row {name} cannot be run: {row.absent}")
     if row.untrained == "whitened":
-        raise UsageError(f"{file}, row {name} trains nothing; it is scored by: sentrep evaluate MODEL --whiten TEXT")
+        raise UsageError(f"{file}, row {name} trains nothing; score the folder of: sentrep export MODEL --whiten TEXT")
     return f"{table.file}, row {name}", row.tree
 
 
@@ -123,7 +123,7 @@ def read_table(file: str) -> Table:
     """Read a table and the recipes that its rows are built on.
 
     Args:
-        file: YAML with ``title`` and ``metric`` (texts), ``base`` (a recipe beside the table, or a shipped one),
+        file: YAML with ``title`` and ``metric`` (texts), ``base`` (a shipped recipe, or one beside the table),
             ``baseline`` (the row for comparisons, by default the first trained row) and ``rows``: by name, ``change``
             (values by the dotted keys of flags), ``published`` (``75.1`` or ``74.80 ± 1.12``), ``sets`` (published
             numbers of single sets, by name), its own ``base``, and ``reading: released`` if the row follows the
@@ -137,60 +137,46 @@ def read_table(file: str) -> Table:
     rows = content.pop("rows", None)
     if not isinstance(rows, dict) or not rows:
         raise UsageError(f"{name}: expected rows by name, as 'rows: {{sam: {{published: 73.71, change: ...}}}}'")
-    table = Table(name, {}, **{"title": Path(name).stem, **_typed(Table, content, name, "file", "rows")})
+    table = _built(Table, {"title": Path(name).stem, **content, "file": name, "rows": {}}, name)
     bases: dict[str, Tree] = {}
     for row, settings in rows.items():
         where = f"{name}, row {row}"
         if not re.fullmatch(r"\w[\w.+-]{0,99}", row):  # it names files and folders
             raise UsageError(f"{where}: a name has letters, digits, dots, hyphens and underscores")
-        settings = {"base": table.base, "published": None, "sets": {}, "change": {}, **(settings or {})}
-        settings["published"] = _printed(settings["published"], where)
+        settings = {"base": table.base, "sets": {}, **(settings or {})}
+        change = settings.pop("change", {})  # as it is: jsonargparse would make numbers of texts
+        settings["published"] = _printed(settings.get("published"), where)
         settings["sets"] = {key: _printed(value, f"{where}, {key}") for key, value in settings["sets"].items()}
-        read = _typed(Row, settings, where, "tree")
-        read["change"] = settings["change"]  # as it is: jsonargparse would make numbers of texts
-        tree = {} if read["absent"] is not None else _tree(read["base"], read["change"], name, where, bases)
-        table.rows[row] = Row(**read, tree=tree)
+        read = _built(Row, settings, where)
+        tree = {} if read.absent is not None else _tree(read.base, change, name, where, bases)
+        table.rows[row] = replace(read, change=change, tree=tree)
     if table.baseline is not None and table.first != table.baseline:
         raise UsageError(f"{name}: baseline is {table.baseline!r}; name one of the rows that are not absent")
     return table
 
 
-def _typed(kind: type, settings: Tree, where: str, *made: str) -> Tree:
-    """The fields of a dataclass but those that are ``made`` here, their names and types checked by jsonargparse."""
-    parser = _parser(kind, *made)
+def _built(kind: type[T], settings: Tree, where: str) -> T:
     try:
-        with shortened(settings, parser.get_defaults(skip_validation=True).keys()):
-            config = parser.parse_object(settings)
+        return build(kind, kind.__name__.lower(), settings)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
-    return vars(config)
-
-
-@functools.cache  # a table has dozens of rows, and a parser takes longer to make than to run
-def _parser(kind: type, *made: str) -> ArgumentParser:
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_function_arguments(kind, skip={*made})
-    return parser
 
 
 def _tree(base: str | None, change: Tree, name: str, where: str, bases: dict[str, Tree]) -> Tree:
     """The whole recipe of a row."""
     if base is None:
-        raise UsageError(f"{where}: expected a recipe beside the table or by name, as 'base: bert-base.yaml'")
+        raise UsageError(f"{where}: expected a recipe by name or beside the table, as 'base: dclr/bert-base'")
     try:
         if base not in bases:
             beside = expanded(name).parent / base
             bases[base] = read(str(beside) if beside.exists() else base)
-        tree = bases[base]
-        for key, value in change.items():
-            tree = assigned(tree, key, value)
+        tree = merged([bases[base], *(nested(key, value) for key, value in change.items())])
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
-    model = tree.get("model")
-    if not isinstance(model, dict) or not isinstance(model.get("objectives"), dict):
-        return tree
-    there = {key: value for key, value in model["objectives"].items() if value is not None}
-    return {**tree, "model": {**model, "objectives": there}}  # a row is a whole recipe: null is not there at all
+    objectives = tree.get("model", {}).get("objectives")
+    if isinstance(objectives, dict):  # a row is a whole recipe: null is not there at all
+        tree["model"]["objectives"] = {key: value for key, value in objectives.items() if value is not None}
+    return tree
 
 
 def _printed(value: float | str | None, where: str) -> Printed | None:

@@ -15,8 +15,8 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_info
 from sentrep.checkpoint.io import AtomicCheckpointIO
 from sentrep.data import SentRepDataModule
 from sentrep.data.sets.sts import set_name
+from sentrep.distributed import says_peer_is_lost
 from sentrep.errors import InputError, did_you_mean
-from sentrep.evaluation.scoring import GEOMETRY
 
 SCORE = "val/sts"
 """The mean of the development sets, of which more is better."""
@@ -45,13 +45,11 @@ class BestCheckpoint(ModelCheckpoint):
     Args:
         monitor: metric by which the best checkpoint is chosen; None keeps the most recent ones.
         mode: whether more (``max``) or less (``min``) is better; it may be left out for ``val/sts`` alone.
-        filename: by default the step and the monitored metric.
         save_last: whether to write ``last.ckpt``.
         save_on_exception: whether to write it when the run fails.
         every_n_train_steps: optimizer steps between two checkpoints; with a score of a validation, of ``last.ckpt``.
         train_time_interval: time between two checkpoints, likewise.
-        save_on_train_epoch_end: of ModelCheckpoint; without effect where a score of a validation chooses.
-        options: of ModelCheckpoint.
+        options: of ModelCheckpoint; ``filename`` is by default the step and the monitored metric.
 
     Raises:
         InputError: another metric without ``mode``, and, when training begins, a score that no set gives.
@@ -62,12 +60,10 @@ class BestCheckpoint(ModelCheckpoint):
         monitor: str | None = SCORE,
         mode: Literal["max", "min"] | None = None,
         *,
-        filename: str | None = None,
         save_last: bool = True,
         save_on_exception: bool = True,
         every_n_train_steps: int | None = None,
         train_time_interval: timedelta | None = None,
-        save_on_train_epoch_end: bool | None = None,
         **options: Any,
     ) -> None:
         if mode is None:
@@ -78,26 +74,24 @@ class BestCheckpoint(ModelCheckpoint):
         if monitor is not None and monitor.startswith("val/"):
             self._every, every_n_train_steps = every_n_train_steps or 0, None
             self._interval, train_time_interval = train_time_interval, None
-            save_on_train_epoch_end = False
+            options["save_on_train_epoch_end"] = False
         super().__init__(
             monitor=monitor,
             mode=mode,
-            filename=filename,
             save_last=save_last,
             save_on_exception=save_on_exception,
             every_n_train_steps=every_n_train_steps,
             train_time_interval=train_time_interval,
-            save_on_train_epoch_end=save_on_train_epoch_end,
             auto_insert_metric_name=False,
             **options,
         )
-        self._saved = self._validated = 0
-        """Steps: of the newest checkpoint, and of the newest validation."""
+        self._saved: int | None = None
+        """Step of the newest checkpoint; None before training begins."""
+        self._validated = 0
+        """Step of the newest validation."""
         self._since = 0.0
         """When the newest checkpoint was written, by `time.monotonic`."""
         self._trained = False
-        self._written: set[str] = set()
-        """Checkpoints that were the best ones at some time, and are perhaps still there."""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Settle the metric and the names of files, before the folder is looked at."""
@@ -120,16 +114,11 @@ class BestCheckpoint(ModelCheckpoint):
             self.monitor = None
             rank_zero_info("no validation set: the last checkpoint is kept")
             return
-        sets = [f"val/{set_name(spec)}" for spec in data.val]
-        scores = [SCORE, *sets, *(f"{name}/{measure}" for name in sets for measure in (*GEOMETRY, *data.metrics))]
-        if self.monitor not in scores and not _others_log(trainer):
+        scores = [SCORE, *(f"val/{set_name(spec)}" for spec in data.val)]
+        known = any(f"{self.monitor}/".startswith(f"{score}/") for score in scores)
+        if not known and not _others_log(trainer):
             hint = did_you_mean(self.monitor, scores) or f"; they give {', '.join(scores)}"
             raise InputError(f"checkpoint.monitor: the sets of data.val give no {self.monitor!r}{hint}")
-
-    def state_dict(self) -> dict[str, Any]:
-        """Lightning's, and which files a resumed run may find beside the best ones."""
-        self._written |= {path for path in (self.best_model_path, *self.best_k_models) if path}
-        return {**super().state_dict(), "written": sorted(self._written)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore Lightning's state, in another folder too; a best checkpoint whose file is gone is forgotten."""
@@ -141,7 +130,6 @@ class BestCheckpoint(ModelCheckpoint):
             rank_zero_info(f"the file of the best {self.monitor} so far is gone: the best is chosen from here on")
             state.update({name: value for name, value in self.state_dict().items() if name in _CHOSEN})
         super().load_state_dict(state)
-        self._written = set(state_dict.get("written", ()))
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Note which step is saved."""
@@ -186,14 +174,17 @@ class BestCheckpoint(ModelCheckpoint):
         """
         if not self._trained and trainer.ckpt_path is not None and Path(trainer.ckpt_path).name != "last.ckpt":
             self._save_last(trainer)
-        self._remove_replaced(trainer)
         if (failure := _failure(trainer)) is not None:
             raise InputError(f"the training is done, but {failure} and resume from the last checkpoint")
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Write ``last.ckpt``, but not in a validation, which the resumed run would skip, nor within a step."""
-        within = trainer.validating or isinstance(exception, KeyboardInterrupt)
-        if self.save_on_exception and not within and self._saved != trainer.global_step:
+        """Write ``last.ckpt``.
+
+        Not in a validation, which the resumed run would skip, nor within a step, nor where saving would wait for a
+        lost process.
+        """
+        within = trainer.validating or isinstance(exception, KeyboardInterrupt) or says_peer_is_lost(exception)
+        if self.save_on_exception and not within and self._saved not in (None, trainer.global_step):
             self._save_last(trainer)
 
     def _write_due(self, trainer: Trainer, module: LightningModule) -> None:
@@ -206,19 +197,10 @@ class BestCheckpoint(ModelCheckpoint):
                 due = due or trainer.strategy.broadcast(waited)
             if due and step != self._saved:
                 self._save_last(trainer)
-        self._remove_replaced(trainer)
 
     def _save_last(self, trainer: Trainer) -> None:
         if self.save_last and self.last_model_path:
             trainer.save_checkpoint(self.last_model_path, self.save_weights_only)
-
-    def _remove_replaced(self, trainer: Trainer) -> None:
-        """Remove replaced checkpoints that a killed process left, and the one that Lightning keeps after a resume."""
-        replaced = self._written - {self.best_model_path, *self.best_k_models} if self.save_top_k > 0 else set()
-        for path in replaced:
-            if Path(path).parent == Path(str(self.dirpath)):  # not of the run whose checkpoint was resumed from
-                trainer.strategy.remove_checkpoint(path)
-        self._written -= replaced
 
 
 def _failure(trainer: Trainer) -> str | None:

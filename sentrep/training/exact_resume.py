@@ -80,7 +80,8 @@ class ExactResume(Callback):
             raise InputError(
                 f"the processes of this run resume from different checkpoints ({first}, {path}); name one file"
             )
-        found = _differences(flat(_arguments(module), "model"), flat(recorded_arguments(checkpoint, path), "model"))
+        now = {key: value for key, value in module.hparams.items() if not key.startswith("_")}
+        found = _differences(flat(now, "model"), flat(recorded_arguments(checkpoint, path), "model"))
         encoder: Any = module.encoder
         found |= _encoder_differences(encoder, checkpoint[PAYLOAD_KEY], path)
         mine = run_settings(trainer, module)
@@ -131,11 +132,6 @@ def run_settings(trainer: Trainer, module: Any) -> Tree:
         value = getattr(trainer, key)
         found[f"trainer.{key}"] = str(value.value) if isinstance(value, Enum) else value  # a checkpoint holds no enum
     return found
-
-
-def _arguments(module: LightningModule) -> Tree:
-    """The recorded arguments of a module, as its checkpoint will hold them."""
-    return {key: value for key, value in module.hparams.items() if not key.startswith("_")}
 
 
 def _differences(now: Tree, before: Tree) -> Differences:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
+from torch.optim import Optimizer
 
-from sentrep.errors import InputError
+from sentrep.errors import InputError, did_you_mean
 from sentrep.objectives import Objective
 
 
@@ -36,6 +37,18 @@ def parameter_groups(module: nn.Module) -> list[dict[str, Any]]:
             "objective with parameters; set model.encoder.trainable, or add model.head"
         )
     return groups
+
+
+def check_options(optimizer: Optimizer) -> None:
+    """Refuse an objective's setting that the optimiser would ignore.
+
+    Raises:
+        InputError: names the setting.
+    """
+    for group in optimizer.param_groups:
+        for name in group.keys() - optimizer.defaults.keys() - {"params", "weight_decay"}:
+            hint = did_you_mean(name, optimizer.defaults) or f"; it has {', '.join(optimizer.defaults)}"
+            raise InputError(f"parameter_options: the optimizer has no setting {name!r}{hint}")
 
 
 def _groups(parameters: Sequence[nn.Parameter], options: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import time
-from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from torch import Tensor
 
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder
-from sentrep.errors import InputError
 from sentrep.evaluation.before_after import print_run, print_test
 from sentrep.evaluation.history import METRICS, MINUTES, MetricHistory, is_log_step, write_metrics
 from sentrep.evaluation.plots.curves import plot_training_curves
@@ -32,10 +30,6 @@ from sentrep.types import TextBatch
 
 MODEL = "model"
 """Name of the chosen encoder's folder in the folder of the run."""
-_WITHOUT_END = 1000
-"""Steps to a line of a run without validations whose end nobody knows."""
-WRITING_SHARE = 0.01
-"""Share of the time that writing the metrics at log steps may take; the whole file is written each time."""
 
 
 class RunReport(Callback):
@@ -45,8 +39,8 @@ class RunReport(Callback):
     prompt or modules of a start model, it also scores the start model with its folder's settings. During
     training it records every logged metric. The record is part of the checkpoint, so a resumed run reports the whole.
 
-    Its files are beside the logs. At every validation, and at the log steps between while this takes at most
-    1 % of the time, it writes the metrics (``metrics.csv``, unless a `CSVLogger` does). After training it writes the
+    Its files are beside the logs. At every validation and at the end it writes the metrics (``metrics.csv``, unless a
+    `CSVLogger` does), and prints a line where no progress bar moves. After training it writes the
     encoder of the chosen checkpoint (``model/``), the reason of the choice and whether labels were used
     (``selection.json``), and the training curves (``curves.png``). It prints the scores before and after training and,
     after a test, the scores of the test sets. After a test of the chosen checkpoint it writes the cosines of the test
@@ -58,10 +52,9 @@ class RunReport(Callback):
     def __init__(self) -> None:
         self._history = MetricHistory()
         self._replaced: str | None = None
-        self._last_step = self._told = 0
+        self._last_step = 0
         self._began = 0.0
         self._file: Path | None = None
-        self._next_write = 0.0
 
     @property
     def history(self) -> pd.DataFrame:
@@ -95,23 +88,18 @@ class RunReport(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Note the step and the time at which a resumed run begins."""
-        self._last_step = self._told = trainer.global_step
+        self._last_step = trainer.global_step
         history = self.history
         self._began = time.monotonic() - 60 * (history[MINUTES].max() if MINUTES in history else 0)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TextBatch, batch_idx: int
     ) -> None:
-        """Keep the metrics of a log step as tensors; the main process writes them, as a logger does."""
-        if not sum(trainer.num_val_batches) and trainer.global_step - self._told >= _often(trainer):
-            self._tell(trainer)
+        """Keep the metrics of a log step as tensors."""
         if is_log_step(trainer, after=self._last_step):
             self._last_step = trainer.global_step
             metrics = {k: v for k, v in trainer.callback_metrics.items() if not k.startswith("val/")}
             self._history.add(trainer.global_step, metrics)
-            if time.monotonic() >= self._next_write:
-                with suppress(InputError):  # a full disk ends no training; the end of the run reports it
-                    self._write_metrics()
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keep the scores of a validation."""
@@ -122,15 +110,14 @@ class RunReport(Callback):
             self._write_metrics()
 
     def _tell(self, trainer: Trainer) -> None:
-        """Print a line where no bar moves; in a run without validations ten times in all."""
-        self._told = trainer.global_step
+        """Print a line where no bar moves."""
         if trainer.progress_bar_callback is None and trainer.is_global_zero:
             of = "" if math.isinf(total := trainer.estimated_stepping_batches) else f"/{total:.0f}"
             losses = {name: value for name, value in trainer.callback_metrics.items() if name == LOSS}
             values = {**losses, **trainer.progress_bar_metrics}
             metrics = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
             seconds = time.monotonic() - self._began
-            print(f"step {self._told}{of}  {metrics}  {seconds // 60:.0f}:{seconds % 60:02.0f}", flush=True)
+            print(f"step {trainer.global_step}{of}  {metrics}  {seconds // 60:.0f}:{seconds % 60:02.0f}", flush=True)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Write the metrics so far."""
@@ -138,10 +125,7 @@ class RunReport(Callback):
 
     def _write_metrics(self) -> None:
         if self._file is not None and not (history := self.history).empty:
-            began = time.monotonic()
             write_metrics(self._file, history)
-            now = time.monotonic()
-            self._next_write = now + (now - began) / WRITING_SHARE
 
     def state_dict(self) -> dict[str, Any]:
         """The history so far, in plain types."""
@@ -214,9 +198,3 @@ def _sets(trainer: Trainer, stage: str) -> list[ScoredPairs]:
 
 def _metrics(trainer: Trainer, prefix: str) -> dict[str, Tensor]:
     return {name: value for name, value in trainer.callback_metrics.items() if name.startswith(prefix)}
-
-
-def _often(trainer: Trainer) -> float:
-    """Steps to a line of a run without validations."""
-    total = trainer.estimated_stepping_batches
-    return _WITHOUT_END if math.isinf(total) else max(1, total / 10)

@@ -11,9 +11,6 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-from sentrep.distributed import says_peer_is_lost
-from sentrep.stability import withhold_checkpoints
-
 _NOTED = "\nsentrep: {name}: the step is finished and a checkpoint written; Ctrl-C once more stops at once\n"
 
 
@@ -34,7 +31,6 @@ class StopOnSignal(Callback):
 
     def __init__(self) -> None:
         self.number: int | None = None
-        self._started = False
 
     @property
     def status(self) -> int:
@@ -43,7 +39,6 @@ class StopOnSignal(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Take both signals; Lightning puts the handlers back that were there before."""
-        self._started = True
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._note)
             signal.signal(signal.SIGINT, self._note)
@@ -68,8 +63,3 @@ class StopOnSignal(Callback):
                 stop = trainer.strategy.reduce_boolean_decision(stop, all=False)
             if stop:
                 raise SIGTERMException
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Save nothing of a run that did not begin or lost a process."""
-        if not self._started or says_peer_is_lost(exception):
-            withhold_checkpoints(trainer)

@@ -30,7 +30,7 @@ def test_the_recipe_with_a_corpus_and_pairs_trains(workplace: Path, capsys: pyte
     pq.write_table(pa.table({"sent0": sentences[:5], "sent1": sentences[1:6]}), workplace / "pairs.parquet")
     assert main(["fit", "-c", "run.yaml", "-c", "joined.yaml", "--trainer.max_steps", "2"]) == 0
     said = capsys.readouterr().err.splitlines()
-    assert said[0] == "sentrep: one run: run.yaml, overridden by joined.yaml"
+    assert said[0] == "one run: run.yaml, overridden by joined.yaml"
     (line,) = [line for line in said if "without a pair" in line]
     assert line.startswith(f"corpus.txt with the pairs of pairs.parquet: {len(sentences)} rows (")
     assert f", {len(sentences) - 5} without a pair and their own positive, " in line

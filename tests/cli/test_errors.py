@@ -51,11 +51,6 @@ def test_debug_prints_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert "in deep_inside" in said
 
 
-def test_a_librarys_message_without_a_remedy_gets_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert report(RuntimeError("No supported gpu backend found!")) == 1
-    assert "found!; PyTorch finds no GPU here: install" in capsys.readouterr().err
-
-
 def test_our_own_sentence_needs_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report(InputError("corpus.csv, line 7: bad")) == 1
     assert capsys.readouterr().err == "sentrep: error: corpus.csv, line 7: bad\n"

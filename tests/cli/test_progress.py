@@ -13,7 +13,7 @@ from sentrep.cli import main
 
 @pytest.mark.parametrize(
     ("flags", "steps"),
-    [([], [2, 4]), (["--data.val=[]", "--trainer.val_check_interval=null"], [1, 2, 3, 4])],
+    [([], [2, 4]), (["--data.val=[]", "--trainer.val_check_interval=null"], [])],
     ids=["validations", "none"],
 )
 def test_a_log_has_a_line_for_each_validation(
@@ -31,7 +31,7 @@ def test_a_log_has_a_line_for_each_validation(
     assert all(re.fullmatch(r"step \d/4  train/loss \S+  (val/sts \S+  )?\d+:\d\d", line) for line in lines)
     assert "\r" not in out + err
     assert re.search(r"([\d,]+) of \1 parameters are trained", caplog.text)
-    assert not re.search("FLOP|TPU|Tip|LeafSpec", out + err + caplog.text)
+    assert not re.search("FLOP|Tip|LeafSpec", out + err)
 
 
 def test_a_terminal_has_a_bar(

@@ -15,7 +15,7 @@ from sentrep.cli import main
 from sentrep.cli.building import build
 from sentrep.cli.configuration import whole_tree
 from sentrep.cli.errors import UsageError
-from sentrep.cli.recipe import merged, read, value_of, with_flags
+from sentrep.cli.recipe import merged, read, resolved, value_of, with_flags
 from sentrep.cli.run_folder import run_name
 from sentrep.cli.words import sort_words
 from sentrep.errors import InputError
@@ -33,7 +33,7 @@ def merge(base: Any, new: Any) -> Any:
 
 def settings_of(words: list[str]) -> dict[str, Any]:
     """The whole configuration of ``sentrep fit`` with these words."""
-    return whole_tree("fit", *sort_words(words))[0]
+    return whole_tree("fit", *sort_words(words))
 
 
 def test_dicts_merge_deeply_and_the_later_wins() -> None:
@@ -88,16 +88,6 @@ def test_a_class_of_the_user_is_another_one_under_the_same_name(monkeypatch: pyt
     assert merge(PLUGIN, "mymod.Contrastive")["init_args"] == PLUGIN["init_args"]
 
 
-def test_one_class_by_two_paths_of_the_users_own_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "twoways").mkdir()
-    (tmp_path / "twoways/__init__.py").write_text("from twoways.inner import Mine\n")
-    (tmp_path / "twoways/inner.py").write_text("class Mine: pass\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    base = {"class_path": "twoways.Mine", "init_args": {"strength": 2}}
-    assert merge(base, "twoways.inner.Mine")["init_args"] == base["init_args"]
-    assert merge(base, "twoways.broken.Mine") == {"class_path": "twoways.broken.Mine"}
-
-
 def test_flags_reach_a_plugin_inside_a_dict_inside_a_plugin_inside_a_dict() -> None:
     negatives = {"b": {"class_path": "GaussianNegatives", "init_args": {"ratio": 1}}, "c": "MemoryBank"}
     tree = {"model": {"objectives": {"a": {"class_path": "Contrastive", "init_args": {"negatives": negatives}}}}}
@@ -122,19 +112,6 @@ def test_flags_reach_a_plugin_inside_a_dict_inside_a_plugin_inside_a_dict() -> N
     assert objectives["new"] == {"class_path": "Denoising", "init_args": {"ratio": 0.3}}
     assert tree["model"]["encoder"] == {"pooling": "mean"}
     assert tree["data"] == {"predict": None}
-
-
-def test_a_flag_adds_to_a_list_and_reaches_its_last_element() -> None:
-    words = [
-        ("trainer.callbacks+", "EarlyStopping"), ("trainer.callbacks.monitor", "val/sts"),
-        ("trainer.callbacks+", "{class_path: Timer, init_args: {verbose: false}}"),
-        ("trainer.callbacks.duration", "00:01:00:00"),
-    ]  # fmt: skip
-    assert with_flags({"trainer": {"callbacks": ["Mine"]}}, words)["trainer"]["callbacks"] == [
-        "Mine",
-        {"class_path": "EarlyStopping", "init_args": {"monitor": "val/sts"}},
-        {"class_path": "Timer", "init_args": {"verbose": False, "duration": "00:01:00:00"}},
-    ]
 
 
 def test_a_whole_plugin_can_be_given_inline() -> None:
@@ -167,10 +144,11 @@ def test_a_flag_that_is_no_value_of_yaml_is_text(text: str) -> None:
 
 
 def test_values_can_refer_to_others() -> None:
-    tree = merged([read('{data: {batch_size: 32}, model: {objectives: {a: {size: "${data.batch_size}"}}}}')])
-    assert tree["model"]["objectives"]["a"]["size"] == 32
+    tree = read('{data: {batch_size: 32}, model: {objectives: {a: {size: "${data.batch_size}"}}}}')
+    tree = resolved(with_flags(tree, [("data.batch_size", "64")]))
+    assert tree["model"]["objectives"]["a"]["size"] == 64
     with pytest.raises(UsageError, match="nowhere"):
-        merged([{"data": {"batch_size": "${nowhere}"}}])
+        resolved({"data": {"batch_size": "${nowhere}"}})
 
 
 @pytest.mark.parametrize(

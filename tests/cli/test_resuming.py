@@ -283,7 +283,7 @@ class LastSteps(Callback):
 def test_last_holds_every_validation_and_not_only_the_best(workplace: Path) -> None:
     LastSteps.seen.clear()
     best_is_the_first = ["--checkpoint.monitor=val/steps", "--checkpoint.mode=min"]
-    callback = f"--trainer.callbacks+={__name__}.LastSteps"
+    callback = f"--trainer.callbacks={__name__}.LastSteps"
     assert fit("--trainer.max_steps=6", "--trainer.val_check_interval=2", *best_is_the_first, callback) == 0
     assert LastSteps.seen == {2: 2, 3: 2, 4: 4, 5: 4}
     (best,) = CHECKPOINTS.glob("step=*.ckpt")
@@ -414,7 +414,7 @@ class Plug(Callback):
 @pytest.mark.slow
 def test_two_kills_of_two_processes_leave_what_no_kill_leaves(workplace: Path) -> None:
     Path("plug.py").write_text(PLUG)
-    ddp = ["--trainer.strategy=ddp", "--trainer.devices=2", "--data.batch_size=2", "--trainer.callbacks+=plug.Plug"]
+    ddp = ["--trainer.strategy=ddp", "--trainer.devices=2", "--data.batch_size=2", "--trainer.callbacks=plug.Plug"]
 
     def run(kill_at: str, name: str) -> int:
         words = [*ddp, *OFTEN, STEADY, "--ckpt_path=last", f"--trainer.logger.name={name}"]

@@ -66,7 +66,7 @@ def test_a_row_says_that_it_is_what_the_released_code_does(table: str) -> None:
         Path(table).write_text(text % reading, encoding="utf-8")
         assert [row.reading for row in read_table(table).rows.values()] == ["paper"] * 3 + [reading]
     Path(table).write_text(text % "[mine]", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"row as-run: reading: .*mine"):
+    with pytest.raises(UsageError, match=r"row as-run: row\.reading: .*mine"):
         read_table(table)
 
 
@@ -89,7 +89,7 @@ def test_the_baseline_is_the_one_named_or_the_first_row_that_trains(table: str) 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("white", r"row white trains nothing; it is scored by: sentrep evaluate MODEL --whiten TEXT"),
+        ("white", r"row white trains nothing; score the folder of: sentrep export MODEL --whiten TEXT"),
         ("glove", "row glove cannot be run: no word vect"),
     ],
 )

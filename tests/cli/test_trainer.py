@@ -17,7 +17,7 @@ import torch
 import yaml
 from lightning.pytorch import Callback
 
-from sentrep.cli import configuration, main
+from sentrep.cli import main
 from support import forked, write_workplace
 
 MY_OBJECTIVE = '''
@@ -158,17 +158,6 @@ def test_files_and_flags_end_in_the_config(workplace: Path) -> None:
     assert config["data"]["batch_size"] == 8
     assert config["checkpoint"] is config["collapse"] is None
     assert not (workplace / "runs/run/version_0/checkpoints").exists()
-
-
-def test_sets_that_cannot_be_had_are_no_error(
-    workplace: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(configuration, "not_at_hand", lambda names: dict.fromkeys(names))
-    with caplog.at_level("INFO", logger="lightning.pytorch.utilities.rank_zero"):
-        assert fit("--data.val=[stsb-dev]", "--trainer.max_steps=1") == 0
-    assert "stsb-dev cannot be downloaded from the Hub; training continues without. For scores" in caplog.text
-    assert "no validation set: the last checkpoint is kept" in caplog.text
-    assert saved_config(workplace)["data"]["val"] == []
 
 
 def test_without_validation_sets_the_last_checkpoint_is_kept(workplace: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -325,15 +314,10 @@ def test_help_of_a_command(capsys: pytest.CaptureFixture[str], workplace: Path) 
     assert "--checkpoint" in out
 
 
-def test_help_of_a_key_names_the_arguments_of_a_class(capsys: pytest.CaptureFixture[str], workplace: Path) -> None:
-    assert main(["fit", "--model.objectives.help", "Contrastive"]) == 0
-    assert "--model.objectives.temperature" in capsys.readouterr().out
-
-
-def test_callbacks_are_added_to_the_list_and_configured(workplace: Path) -> None:
-    words = ["--trainer.callbacks+=LearningRateMonitor", "--trainer.callbacks.logging_interval=step"]
+def test_a_callback_is_added_and_configured(workplace: Path) -> None:
+    words = ["--trainer.callbacks=LearningRateMonitor", "--trainer.callbacks.logging_interval=step"]
     assert fit(*words, "--trainer.max_steps=1") == 0
-    (callback,) = saved_config(workplace)["trainer"]["callbacks"]
+    callback = saved_config(workplace)["trainer"]["callbacks"]
     assert callback["init_args"]["logging_interval"] == "step"
 
 

@@ -64,7 +64,7 @@ def test_an_exception_leaves_the_last_state_that_a_run_can_resume_from(
     """Without a score that nobody has computed, and without a validation that a resumed run would skip."""
     (workplace / "plug.py").write_text(INTERRUPT)
     monkeypatch.setenv("MOMENT", moment)
-    assert main(["fit", "-c", "run.yaml", *flags, "--trainer.callbacks+=plug.Interrupt"]) == 1
+    assert main(["fit", "-c", "run.yaml", *flags, "--trainer.callbacks=plug.Interrupt"]) == 1
     assert "pulled the plug" in capsys.readouterr().err
     folder = workplace / "runs/run/version_0/checkpoints"
     assert (names(workplace) if folder.exists() else set()) == left

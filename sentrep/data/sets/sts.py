@@ -123,19 +123,6 @@ def load_all_sts(specs: Sequence[str | PairsFile], folder: str | Path | None = N
     return sets
 
 
-def not_at_hand(specs: Sequence[str | PairsFile]) -> dict[str, InputError]:
-    """The names among these that stand for sets of the Hub which it does not give, and why; see `load_sts`."""
-    missing = {}
-    for spec in specs:
-        name = _ALIASES.get(spec.lower(), spec.lower()) if isinstance(spec, str) else ""
-        if name in _SETS and _SETS[name].hub is not None:
-            try:
-                _load_from_hub(name)
-            except InputError as error:
-                missing[str(spec)] = error
-    return missing
-
-
 def number_cell(value: Any, where: str) -> float:
     """A cell as a number, a score, written in plain digits.
 

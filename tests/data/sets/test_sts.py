@@ -7,7 +7,6 @@ import pytest
 
 from sentrep.data import PairsFile, load_sts
 from sentrep.data.sets import sts
-from sentrep.data.sets.sts import not_at_hand
 from sentrep.errors import InputError
 from support import shared_path
 
@@ -100,13 +99,3 @@ def test_hub_sets(monkeypatch: pytest.MonkeyPatch, unread: None) -> None:
         load_sts("sts12")
     with pytest.raises(InputError, match=r"sickr: the Hub has sickr-all only; give the folder"):
         load_sts("sickr")
-
-
-def test_sets_that_the_hub_does_not_give_are_told_from_others(monkeypatch: pytest.MonkeyPatch, unread: None) -> None:
-    def load(name: str, split: str) -> datasets.Dataset:
-        raise ConnectionError("no network")
-
-    monkeypatch.setattr(datasets, "load_dataset", load)
-    missing = not_at_hand(["toy-dev", "STSb-dev", "sickr", "mine.csv", PairsFile("x.csv")])
-    assert list(missing) == ["STSb-dev"]
-    assert "mteb/stsbenchmark-sts: no such local file" in str(missing["STSb-dev"])
