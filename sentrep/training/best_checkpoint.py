@@ -92,6 +92,8 @@ class BestCheckpoint(ModelCheckpoint):
         self._since = 0.0
         """When the newest checkpoint was written, by `time.monotonic`."""
         self._trained = False
+        self._written: set[str] = set()
+        """Checkpoints that were the best ones at some time, and are perhaps still there."""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Settle the metric and the names of files, before the folder is looked at."""
@@ -120,6 +122,11 @@ class BestCheckpoint(ModelCheckpoint):
             hint = did_you_mean(self.monitor, scores) or f"; they give {', '.join(scores)}"
             raise InputError(f"checkpoint.monitor: the sets of data.val give no {self.monitor!r}{hint}")
 
+    def state_dict(self) -> dict[str, Any]:
+        """Lightning's, and which files a resumed run may find beside the best ones."""
+        self._written |= {path for path in (self.best_model_path, *self.best_k_models) if path}
+        return {**super().state_dict(), "written": sorted(self._written)}
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore Lightning's state, in another folder too; a best checkpoint whose file is gone is forgotten."""
         paths = [path for path in (*state_dict["best_k_models"], state_dict["best_model_path"]) if path]
@@ -130,6 +137,7 @@ class BestCheckpoint(ModelCheckpoint):
             rank_zero_info(f"the file of the best {self.monitor} so far is gone: the best is chosen from here on")
             state.update({name: value for name, value in self.state_dict().items() if name in _CHOSEN})
         super().load_state_dict(state)
+        self._written = set(state_dict.get("written", ()))
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Note which step is saved."""
@@ -174,6 +182,7 @@ class BestCheckpoint(ModelCheckpoint):
         """
         if not self._trained and trainer.ckpt_path is not None and Path(trainer.ckpt_path).name != "last.ckpt":
             self._save_last(trainer)
+        self._remove_replaced(trainer)
         if (failure := _failure(trainer)) is not None:
             raise InputError(f"the training is done, but {failure} and resume from the last checkpoint")
 
@@ -197,10 +206,19 @@ class BestCheckpoint(ModelCheckpoint):
                 due = due or trainer.strategy.broadcast(waited)
             if due and step != self._saved:
                 self._save_last(trainer)
+        self._remove_replaced(trainer)
 
     def _save_last(self, trainer: Trainer) -> None:
         if self.save_last and self.last_model_path:
             trainer.save_checkpoint(self.last_model_path, self.save_weights_only)
+
+    def _remove_replaced(self, trainer: Trainer) -> None:
+        """Remove replaced checkpoints that a killed process left, and the one that Lightning keeps after a resume."""
+        replaced = self._written - {self.best_model_path, *self.best_k_models} if self.save_top_k > 0 else set()
+        for path in replaced:
+            if Path(path).parent == Path(str(self.dirpath)):  # not of the run whose checkpoint was resumed from
+                trainer.strategy.remove_checkpoint(path)
+        self._written -= replaced
 
 
 def _failure(trainer: Trainer) -> str | None:
