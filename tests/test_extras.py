@@ -41,7 +41,7 @@ USES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "write": ("onnx", "onnxscript", lambda folder: write_graph(tiny_encoder(), folder)),
     "read": ("onnx", "onnxruntime", graph),
     "tokenizer": ("backtranslate", "sentencepiece", translator),
-    "workers": ("ray", "ray", lambda folder: encode("model", output="vectors", engine="ray")),
+    "workers": ("ray", "ray", lambda folder: encode("model", input="lines.txt", output="vectors", engine="ray")),
 }
 
 
