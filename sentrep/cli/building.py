@@ -68,6 +68,8 @@ def explained(tree: Tree, known: Iterable[str] = ()) -> Iterator[None]:
         cause: BaseException = error
         while cause.__cause__ is not None and not isinstance(cause, InputError):
             cause = cause.__cause__
+        if cause is not error and str(cause).startswith("Not a valid subclass"):  # another branch of a union says more
+            raise InputError(innermost(str(error), dict(walk(tree)), known)) from None
         raise cause from None
 
 
