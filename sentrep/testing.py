@@ -156,7 +156,7 @@ class _Case:
         return TextBatch(anchor, positive, negative, torch.arange(_ROWS))
 
     def held(self, module: SentRepModule) -> nn.Module:
-        """What belongs to the plug-in."""
+        """The module that contains the plug-in."""
         return module.views if self.kind is ViewMaker else module.objectives
 
 
@@ -178,7 +178,7 @@ def _check(case: _Case, checks: Collection[str], skip: Collection[str]) -> None:
 
 
 class _Failed(Exception):  # noqa: N818 (a finding, whose text is the report)
-    """What a check found."""
+    """A fault that a check found."""
 
 
 def _views(module: SentRepModule, batch: TextBatch) -> Views:
@@ -395,7 +395,7 @@ def _check_draws(case: _Case) -> None:
 
 
 def _check_resume(case: _Case) -> None:
-    """A module that loads a checkpoint goes on as the uninterrupted one, bit for bit."""
+    """A module that loads a checkpoint continues as the uninterrupted one, bit for bit."""
     whole, resumed = case.module(), case.module()
     _steps(case, whole, 0, 2)
     file = io.BytesIO()

@@ -58,7 +58,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             sizes = (buffer.tell(), shutil.disk_usage(target.parent).free)
             needed, free = (f"{size / 2**20:,.1f} MiB" for size in sizes)
             self.failure = f"{target} was not written: it needs {needed} and {free} are free; make room on this disk"
-            rank_zero_warn(f"{self.failure}. Older checkpoints are kept, training goes on, the next save is tried.")
+            rank_zero_warn(
+                f"{self.failure}. Older checkpoints are kept, training continues, and the next save is tried."
+            )
         else:
             self.failure = None
 

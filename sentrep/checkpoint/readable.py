@@ -1,4 +1,4 @@
-"""What a checkpoint can hold, checked before the first step."""
+"""Whether a checkpoint can hold and read back a module, checked before the first step."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
     fit, words, run    ``fit``, ``validate``, ``test`` and ``predict``: their words, and the LightningCLI
     seeds, compare     a recipe under several seeds, and the judgement of finished runs
     recipe             from files and flags to one tree
-    configuration      what a run adds to this tree
+    configuration      the defaults and the checkpoint around this tree
     tables, recipes    papers' tables, and the files that ship
     ...                the other commands, a file each
 

@@ -1,4 +1,4 @@
-"""The whole configuration of a run: defaults, files, a checkpoint's model, flags, and what follows from several."""
+"""The whole configuration of a run: defaults, files, a checkpoint's model, flags, and their consequences."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def defaults(names: Sequence[str]) -> Tree:
 
 
 def settled(command: str, tree: Tree) -> Tree:
-    """The tree with what follows from several settings at once.
+    """The tree with the settings that others imply.
 
     A number of steps between validations counts across epochs, a share of an epoch within it, as all mean it.
     """

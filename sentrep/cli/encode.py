@@ -56,7 +56,7 @@ def encode(
         engine: local works here; ray gives the text to the machines of a Ray cluster, with a worker on each GPU, or on
             each CPU of machines without a GPU.
         overwrite: replace an output that is there already, or unfinished work of other settings or another text.
-        trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
+        trust_remote_code: run code that the model names: your own module after the pooling, or a hub model's code.
 
     Raises:
         InputError: for anything wrong with the files, the model or the device.

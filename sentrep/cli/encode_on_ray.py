@@ -55,7 +55,7 @@ def encode_on_ray(
     require("--engine ray", "ray", "ray")
     ending = PurePath(input).suffix
     if ending not in _READERS:
-        raise InputError(f"--engine ray reads {', '.join(_READERS)}; {input} is none of them")
+        raise InputError(f"--engine ray reads {', '.join(_READERS)}, not {input}")
     if column is None and ending != ".txt":
         raise InputError(f"{input}: name the column of the sentences: --column NAME")
     if "://" not in output:

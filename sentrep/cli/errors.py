@@ -11,7 +11,7 @@ from sentrep.io.paths import default_cache_dir
 from sentrep.io.text import printable
 
 LONGEST = 400
-"""Characters of a message; the rest of a long one is a dump of values that helps nobody."""
+"""Characters of a message; the rest of a long one is a dump of values."""
 
 
 class UsageError(InputError):

@@ -50,7 +50,7 @@ def evaluate(
         detail: print sub-sets, Pearson's correlation and development scores as well.
         output: also write the results to this file: .json (everything), .md or .csv.
         overwrite: replace an output that is there already.
-        trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
+        trust_remote_code: run code that the model names: your own module after the pooling, or a hub model's code.
     """
     from sentrep.cli.models import check_precision, in_precision, load_encoder
     from sentrep.evaluation import Evaluation, evaluate_suite, load_suite

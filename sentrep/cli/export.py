@@ -32,7 +32,7 @@ def export(
         overwrite: replace the model files of a folder that is there already.
         whiten: file of sentences to fit a whitening on (BERT-whitening), which becomes part of the model.
         whiten_dim: how many dimensions the whitening keeps; by default all that vary.
-        trust_remote_code: run code that the model names: a module of yours behind the pooling, or a hub model's own.
+        trust_remote_code: run code that the model names: your own module after the pooling, or a hub model's code.
         format: also write a graph for onnxruntime (the extra onnx).
     """
     import torch

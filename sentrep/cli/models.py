@@ -37,7 +37,7 @@ def load_encoder(
     own = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         return encoder.to(own if device is None else device)
-    except (AssertionError, RuntimeError) as error:  # torch raises the first where it is built without CUDA
+    except (AssertionError, RuntimeError) as error:  # a torch without CUDA raises the first
         raise InputError(f"device {device} cannot be used here: {first_line(error)}; leave --device out") from error
 
 

@@ -21,7 +21,7 @@ EXAMPLE = "For example: "
 
 
 def parse(command: str, function: Callable[..., Any], words: list[str]) -> dict[str, Any]:
-    """The arguments of a function from the words behind a command.
+    """The arguments of a function from the words after a command.
 
     Parameters without a default are positional, those behind ``*`` are options; ``--base-url`` is ``--base_url``. A
     list is written ``[a,b]`` or as one word after the other. The fields of a dataclass are options of their own,

@@ -50,7 +50,7 @@ def as_words(key: str, value: str | None) -> list[str]:
 
 
 def read(name: str) -> Tree:
-    """The tree of a file, of a shipped recipe where there is no such file, or of content in braces.
+    """The tree of a file, of a shipped recipe if no such file exists, or of content in braces.
 
     Raises:
         UsageError: there is no such file or recipe, or it is no configuration.
@@ -205,7 +205,7 @@ _NODE = ("class_path", "dict_kwargs")
 
 
 def _flat(value: Any) -> Any:
-    """A copy in which the arguments of a plug-in stand beside its ``class_path``, as flags name them."""
+    """A copy in which the arguments of a plug-in are beside its ``class_path``, as flags name them."""
     if isinstance(value, list):
         return [_flat(item) for item in value]
     if not isinstance(value, dict):

@@ -84,5 +84,5 @@ def show(name: str) -> None:
     """
     path = shipped().get(_bare(name))
     if path is None:
-        raise InputError(f"recipes: {name} is none of them{no_recipe(name)}")
+        raise InputError(f"recipes: {name} is not one of them{no_recipe(name)}")
     print(path.read_text(encoding="utf-8"), end="")

@@ -106,13 +106,11 @@ class SentRepCLI(LightningCLI):
             trainer.logger.init_args.version = None  # the saved configuration starts a run of its own
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        """The trainer; a bar moves on a terminal alone, and a GPU with bfloat16 trains in it unless told otherwise."""
-        trainer = self.config[self._command].trainer
+        """The trainer, in the precision of `gpu_precision`; a bar moves on a terminal alone."""
         if not (sys.stdout.isatty() or _has_bar(self._tree["trainer"])):
             kwargs["enable_progress_bar"] = False
-        if self._command == "fit" and trainer.precision is None and not trainer.plugins and _on_bf16_gpu(trainer):
-            rank_zero_info("trainer.precision is not set: bf16-mixed (name another by --trainer.precision)")
-            kwargs["precision"] = "bf16-mixed"
+        if self._command == "fit":
+            kwargs |= gpu_precision(self.config.fit.trainer)
         return super().instantiate_trainer(**kwargs)
 
     def predict(self, **kwargs: Any) -> None:
@@ -188,10 +186,27 @@ def _has_bar(trainer: Tree) -> bool:
     return "ProgressBar" in str(trainer.get("callbacks"))
 
 
-def _on_bf16_gpu(trainer: Namespace) -> bool:
-    """Forked processes need an unused CUDA; a query of the GPU would initialise it."""
-    on_gpu = trainer.accelerator in ("auto", "gpu", "cuda") and "fork" not in str(trainer.strategy)
-    return on_gpu and torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+def gpu_precision(trainer: Namespace) -> dict[str, str]:
+    """Let a GPU train in bf16-mixed where the settings name no precision, and in float32 with products of TF32.
+
+    Args:
+        trainer: the section of the configuration.
+
+    Returns:
+        The precision for the Trainer, if the settings do not name it. The saved configuration still names none, so
+        that another machine chooses its own.
+    """
+    forks = "fork" in str(trainer.strategy)  # forked processes need an unused CUDA, which a query would initialise
+    if forks or trainer.accelerator not in ("auto", "gpu", "cuda") or not torch.cuda.is_available():
+        return {}
+    is_free = trainer.precision is None and not trainer.plugins
+    if is_free and torch.cuda.is_bf16_supported(including_emulation=False):
+        rank_zero_info("trainer.precision is not set: bf16-mixed (name another by --trainer.precision)")
+        return {"precision": "bf16-mixed"}
+    if is_free or str(trainer.precision) in ("32", "32-true"):
+        torch.set_float32_matmul_precision("high")
+        rank_zero_info("float32 products may use TF32; the environment variable NVIDIA_TF32_OVERRIDE=0 turns it off")
+    return {}
 
 
 def prepare_parsing() -> None:

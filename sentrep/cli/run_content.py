@@ -104,7 +104,7 @@ def write_record(folder: Path, tree: Tree, data: SentRepDataModule, trains: bool
 
 
 def _files(text: str) -> list[Path]:
-    """The files behind a text: itself, those below a folder, or the source of a class of the user's."""
+    """The files that a text names: a file, all files below a folder, or the source of a user's class."""
     if not text or len(text) > 1000 or "://" in text:
         return []
     place = expanded(text)

@@ -81,7 +81,7 @@ def _arguments(node: Any) -> Tree:
 
 
 def claim_version(logger: Any) -> Path | None:
-    """Make the next ``version_<n>`` for a logger without one: whoever makes a folder has it.
+    """Make the next ``version_<n>`` for a logger without one: the process that makes the folder owns it.
 
     Args:
         logger: of the trainer's configuration; its arguments get the version.

@@ -38,7 +38,7 @@ def sort_words(words: list[str]) -> tuple[list[tuple[str, Tree]], list[tuple[str
         else:
             flags.append(("data.sts_folder" if name == "sts_folder" else name, value))
     if "row" in own and "table" not in own:
-        raise UsageError(f"--row {own['row']} needs the file that it stands in: --table FILE")
+        raise UsageError(f"--row {own['row']} needs its file: --table FILE")
     if "table" in own:
         from sentrep.cli.tables import row_of
 

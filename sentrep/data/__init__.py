@@ -11,7 +11,7 @@
     fingerprints       hashes of texts and sets
 
 The names are imported on first use: PyTorch, Lightning and pyarrow take seconds, and the options of the command line
-need none of them.
+do not need them.
 """
 
 from typing import TYPE_CHECKING

@@ -1,10 +1,9 @@
-"""What a plug-in may ask of the encoder that is trained, and the record of what it was given."""
+"""The services of the trained encoder for plug-ins, and the record of every part that was given out."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from copy import deepcopy
 from typing import Any
 
 from torch import Tensor, nn
@@ -64,7 +63,7 @@ class EncoderServices:
             self.heads.append(self._encoder.language_model_head(self._seed))
         if trainable:
             return self.heads[0]
-        self.heads.append(deepcopy(self.heads[0]))
+        self.heads.append(copy.deepcopy(self.heads[0]))
         return frozen(self.heads[-1])
 
     def copy(self, trainable: bool = False, momentum: float | None = None) -> EncoderCopy | CutCopy:

@@ -215,6 +215,6 @@ def _texts(numbers: Any, form: str) -> Any:
 
 
 def _with_deviations(numbers: pd.DataFrame, names: list[str], form: str = "{:.2f}") -> pd.DataFrame:
-    """Means as ``74.80 ± 1.12``, or without the deviation where it is unknown."""
+    """Means as ``74.80 ± 1.12``, or without an unknown deviation."""
     deviations = numbers[[f"{name} sd" for name in names]].set_axis(names, axis="columns")
     return _texts(numbers[names], form) + _texts(deviations, " ± {:.2f}")

@@ -182,7 +182,7 @@ def evaluate_tasks(
     how: Any = {"batch_size": batch_size, "show_progress_bar": show_progress_bar}
     model, results = MTEBEncoder(encoder), []
     for task in tasks:
-        # mteb goes on drawing where the last evaluation ended; every evaluation must draw the same samples
+        # mteb continues to draw after the last evaluation; every evaluation must draw the same samples
         task.rng_state, task.np_rng = random.Random(task.seed), np.random.default_rng(task.seed)
         done = mteb.evaluate(model, task, cache=None, encode_kwargs=how, show_progress_bar=False, co2_tracker=False)
         found = done.task_results[0]

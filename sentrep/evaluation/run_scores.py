@@ -1,4 +1,4 @@
-"""What a run leaves for a comparison: the cosine of every test pair, and a record of what made the run."""
+"""The files of a run for a comparison: the cosine of every test pair, and a record of the run's content."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class ObjectiveLoss(nn.Module):
         head: ProjectionHead | None = None,
     ) -> None:
         super().__init__()
-        self._trained = (model,)  # in a tuple: its parameters are those of `module`
+        self._trained = (model,)  # in a tuple: `module` has the same parameters
         self.module = SentRepModule(_encoder_of(model), objectives, weights, views, head)
         self.callback = ObjectiveCallback(self)
         self.batches = 0

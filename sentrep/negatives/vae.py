@@ -47,7 +47,7 @@ class VAENegatives(NegativeSampler):
     ``version_jw`` of github.com/JinwooPark0109/simCSE_customized_loss): give the file as ``initial_weights``. It fits
     encoders of width 768 only. Without the file the weights start at random, and the draws become similar, because the
     reconstruction error is a mean over dimensions and smaller than the divergence. On outputs of all-MiniLM-L6-v2
-    behind a random tanh layer of width 768 (mean cosine 0.34), the mean cosine of the draws goes from 0.85 to 0.97
+    followed by a random tanh layer of width 768 (mean cosine 0.34), the mean cosine of the draws goes from 0.85 to 0.97
     within 20 steps; from the published weights it goes from 0.36 to 0.59.
 
     The weights are parameters without gradient, so that the main optimiser and DDP ignore them. Weights, Adam's

@@ -1,4 +1,4 @@
-"""Training a flow behind the encoder (BERT-flow)."""
+"""Training a flow after the encoder (BERT-flow)."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class _Step:
             self._arrived.record()
 
     def problem(self) -> str | None:
-        """What is not finite on any process, or None."""
+        """A description of the values that are not finite on any process, or None."""
         if self._arrived is not None:
             self._arrived.synchronize()  # of an earlier step: the device works on the next one meanwhile
         self.loss, self.norm, processes, *terms = self._found.tolist()
@@ -204,7 +204,7 @@ class NonFiniteGuard(Callback):
         file, start = step.write(self._folder), f"step {step.number}"
         if self.action == "stop":
             raise InputError(
-                f"{start}: the {problem}, so training stops; the rows of its batch are in {file}; go on with "
+                f"{start}: the {problem}, so training stops; the rows of its batch are in {file}; resume with "
                 "--ckpt_path last and a lower learning rate, or leave such steps out with --guard.action skip"
             )
         self.skipped += 1

@@ -17,11 +17,12 @@ from sentrep.data import SentRepDataModule
 from sentrep.data.sets.sts import set_name
 from sentrep.distributed import says_peer_is_lost
 from sentrep.errors import InputError, did_you_mean
+from sentrep.evaluation.scoring import GEOMETRY
 
 SCORE = "val/sts"
 """The mean of the development sets, of which more is better."""
 _COUNTS = ("step", "epoch")
-"""What can be monitored besides metrics; more is newer."""
+"""Counters that can be monitored besides metrics; more is newer."""
 _CHOSEN = ("best_k_models", "best_model_path", "best_model_score", "kth_best_model_path", "kth_value")
 """Fields of the state about the choice."""
 
@@ -116,9 +117,9 @@ class BestCheckpoint(ModelCheckpoint):
             self.monitor = None
             rank_zero_info("no validation set: the last checkpoint is kept")
             return
-        scores = [SCORE, *(f"val/{set_name(spec)}" for spec in data.val)]
-        known = any(f"{self.monitor}/".startswith(f"{score}/") for score in scores)
-        if not known and not _others_log(trainer):
+        sets = [f"val/{set_name(spec)}" for spec in data.val]
+        scores = [SCORE, *sets, *(f"{name}/{measure}" for name in sets for measure in (*GEOMETRY, *data.metrics))]
+        if self.monitor not in scores and not _others_log(trainer):
             hint = did_you_mean(self.monitor, scores) or f"; they give {', '.join(scores)}"
             raise InputError(f"checkpoint.monitor: the sets of data.val give no {self.monitor!r}{hint}")
 

@@ -1,4 +1,4 @@
-"""A resumed run: refused where it is not the checkpoint's own, and exact where it is."""
+"""A resumed run is refused if it is not the checkpoint's own, and otherwise exact."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TRAINER = (
     "accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm", "limit_train_batches", "overfit_batches",
 )  # fmt: skip
 _ORIGIN = tuple(f"model.encoder.{key}." for key in ("backbone", "tokenizer", "pretrained"))
-"""Where an encoder was built from; a checkpoint stands in for that itself, and its content is compared instead."""
+"""The origin of an encoder, which a checkpoint replaces; the content is compared instead."""
 
 
 class ExactResume(Callback):
@@ -47,7 +47,7 @@ class ExactResume(Callback):
     `CSVLogger` wrote before the checkpoint are kept.
 
     Args:
-        allow_changes: list the differences and go on; where the batches differ, the epoch starts again.
+        allow_changes: list the differences and continue; where the batches differ, the epoch starts again.
     """
 
     def __init__(self, allow_changes: bool = False) -> None:

@@ -12,7 +12,7 @@ LOSS = "train/loss"
 
 
 class LossBar(TQDMProgressBar):
-    """Lightning's bar with the training loss. It waits for the GPU only at the steps at which it is drawn.
+    """Lightning's bar with the training loss. It waits for the GPU only at steps that draw it.
 
     Args:
         refresh_rate: the bar is drawn after so many steps.

@@ -30,6 +30,8 @@ from sentrep.types import TextBatch
 
 MODEL = "model"
 """Name of the chosen encoder's folder in the folder of the run."""
+_WITHOUT_END = 1000
+"""Steps from one line to the next in a run without validations whose length is unknown."""
 
 
 class RunReport(Callback):
@@ -40,11 +42,11 @@ class RunReport(Callback):
     training it records every logged metric. The record is part of the checkpoint, so a resumed run reports the whole.
 
     Its files are beside the logs. At every validation and at the end it writes the metrics (``metrics.csv``, unless a
-    `CSVLogger` does), and prints a line where no progress bar moves. After training it writes the
-    encoder of the chosen checkpoint (``model/``), the reason of the choice and whether labels were used
-    (``selection.json``), and the training curves (``curves.png``). It prints the scores before and after training and,
-    after a test, the scores of the test sets. After a test of the chosen checkpoint it writes the cosines of the test
-    pairs for `sentrep compare` (``scores.parquet``).
+    `CSVLogger` does), and prints a line where no progress bar moves; a run without validations does so ten times. After
+    training it writes the encoder of the chosen checkpoint (``model/``), the reason of the choice and whether labels
+    were used (``selection.json``), and the training curves (``curves.png``). It prints the scores before and after
+    training and, after a test, the scores of the test sets. After a test of the chosen checkpoint it writes the cosines
+    of the test pairs for `sentrep compare` (``scores.parquet``).
 
     The chosen checkpoint is the best of the run's `ModelCheckpoint` (the last one if it monitors nothing).
     """
@@ -52,7 +54,7 @@ class RunReport(Callback):
     def __init__(self) -> None:
         self._history = MetricHistory()
         self._replaced: str | None = None
-        self._last_step = 0
+        self._last_step = self._told = 0
         self._began = 0.0
         self._file: Path | None = None
 
@@ -88,7 +90,7 @@ class RunReport(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Note the step and the time at which a resumed run begins."""
-        self._last_step = trainer.global_step
+        self._last_step = self._told = trainer.global_step
         history = self.history
         self._began = time.monotonic() - 60 * (history[MINUTES].max() if MINUTES in history else 0)
 
@@ -100,6 +102,10 @@ class RunReport(Callback):
             self._last_step = trainer.global_step
             metrics = {k: v for k, v in trainer.callback_metrics.items() if not k.startswith("val/")}
             self._history.add(trainer.global_step, metrics)
+        if not sum(trainer.num_val_batches) and trainer.global_step - self._told >= _steps_to_a_line(trainer):
+            self._told = trainer.global_step
+            self._tell(trainer)
+            self._write_metrics()
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keep the scores of a validation."""
@@ -194,6 +200,12 @@ def _data(trainer: Trainer) -> Any:
 
 def _sets(trainer: Trainer, stage: str) -> list[ScoredPairs]:
     return getattr(_data(trainer), f"{stage}_sets", [])
+
+
+def _steps_to_a_line(trainer: Trainer) -> float:
+    """Steps from one line to the next in a run without validations."""
+    total = trainer.estimated_stepping_batches
+    return _WITHOUT_END if math.isinf(total) else total / 10
 
 
 def _metrics(trainer: Trainer, prefix: str) -> dict[str, Tensor]:

@@ -52,7 +52,7 @@ class StopOnSignal(Callback):
             os.write(2, _NOTED.format(name=signal.Signals(number).name).encode())
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        """Look, between two optimiser steps and behind the validation that was due.
+        """Check for a signal between two optimiser steps, after a due validation.
 
         Raises:
             SIGTERMException: one of the processes got a signal; Lightning then ends the run.

@@ -13,10 +13,10 @@ from sentrep.cli import main
 
 @pytest.mark.parametrize(
     ("flags", "steps"),
-    [([], [2, 4]), (["--data.val=[]", "--trainer.val_check_interval=null"], [])],
+    [([], [2, 4]), (["--data.val=[]", "--trainer.val_check_interval=null"], [1, 2, 3, 4])],
     ids=["validations", "none"],
 )
-def test_a_log_has_a_line_for_each_validation(
+def test_a_log_has_a_line_for_each_validation_or_ten_in_all(
     flags: list[str],
     steps: list[int],
     workplace: Path,

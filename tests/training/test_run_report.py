@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from lightning.pytorch import Trainer
+from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 
@@ -131,22 +131,32 @@ def read_metrics(folder: Path) -> pd.DataFrame:
     return pd.read_csv(folder / "metrics.csv", index_col="step", float_precision="round_trip")
 
 
-def test_every_logged_step_of_a_run_without_validations_is_written_at_its_end(
-    tmp_path: Path, data: SentRepDataModule
-) -> None:
-    def trained(steps: int, **options: Any) -> RunReport:
-        report = RunReport()
-        trainer = make_trainer(tmp_path, report, callbacks=[report], max_steps=steps, limit_val_batches=0,
+class Reader(Callback):
+    """What a process that is killed at a step would leave."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.found: list[list[int]] = []
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        metrics = read_metrics(self.folder)
+        self.found.append(list(metrics["train/loss"].dropna().index) if "train/loss" in metrics else [])
+
+
+def test_every_logged_step_is_on_disk_without_any_validation(tmp_path: Path, data: SentRepDataModule) -> None:
+    def trained(steps: int, **options: Any) -> tuple[RunReport, list[list[int]]]:
+        report, reader = RunReport(), Reader(tmp_path)
+        trainer = make_trainer(tmp_path, report, callbacks=[report, reader], max_steps=steps, limit_val_batches=0,
                                logger=False, default_root_dir=tmp_path, enable_checkpointing=False)  # fmt: skip
         trainer.fit(make_module(), data, **options)
         trainer.save_checkpoint(tmp_path / "last.ckpt")
-        return report
+        return report, reader.found
 
-    trained(5)
-    assert list(read_metrics(tmp_path)["train/loss"].dropna().index) == [2, 4]
+    _, found = trained(5)
+    assert found == [[], [2], [2], [2, 4], [2, 4]]
     (tmp_path / "metrics.csv").write_text("step,train/loss\n2,1.0\n4,1.0\n6,1.0\n")  # of after the checkpoint
-    report = trained(9, ckpt_path=tmp_path / "last.ckpt", weights_only=True)
-    assert list(read_metrics(tmp_path)["train/loss"].dropna().index) == [2, 4, 6, 8]
+    report, found = trained(9, ckpt_path=tmp_path / "last.ckpt", weights_only=True)
+    assert found == [[2, 4, 6], [2, 4, 6], [2, 4, 6, 8], [2, 4, 6, 8]]
     pd.testing.assert_frame_equal(read_metrics(tmp_path), report.history)
 
 

@@ -24,7 +24,7 @@ class PoolingInput:
     """(B, L)."""
     mask_index: Tensor | int | None
     """Where the prompt's mask stands: from the start (≥ 0) or from the end of the real tokens (< 0); (B,) where the
-    sentences stand in several prompts."""
+    sentences have several prompts."""
     pooler_output: Tensor | None
     """(B, H) of the model's own pooler, where it was built with one."""
 

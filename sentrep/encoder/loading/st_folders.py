@@ -239,6 +239,11 @@ def _read_length(transformer: Path) -> int | None:
 
 
 def read_pooling(file: Path) -> str:
+    """The pooling that the file of a ``Pooling`` module names.
+
+    Raises:
+        InputError: for a mode, or several modes, that sentrep does not have.
+    """
     config = read_json(file)
     if "pooling_mode" in config:  # the newer layout names the mode, alone or in a list
         modes = config["pooling_mode"]
