@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from multiprocessing import forkserver
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -41,6 +42,13 @@ def pytest_sessionstart() -> None:
         forkserver.ensure_running()
         for name in PRELOADED:
             importlib.import_module(name)
+
+
+@pytest.fixture(autouse=True)
+def own_environment() -> Iterator[None]:
+    """What a test writes into the environment ends with it: Accelerate takes a left LOCAL_RANK for a launcher."""
+    with mock.patch.dict(os.environ):
+        yield
 
 
 @pytest.fixture(autouse=True)
