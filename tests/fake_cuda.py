@@ -72,13 +72,13 @@ NO_KERNEL = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_str
              "_unsafe_view"}  # fmt: skip
 
 
-def run(tests: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def run(tests: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a file of tests in a process whose torch knows a device ``cuda``."""
     source, library, home = folder / "shim.cpp", folder / "shim.so", Path(torch.__file__).parent
     source.write_text(SHIM)
     where = [f"-I{home}/include", f"-L{home}/lib", f"-Wl,-rpath,{home}/lib", "-ltorch_cpu", "-lc10"]
     subprocess.run(["g++", "-std=c++20", "-shared", "-fPIC", source, "-o", library, *where], check=True)
-    command = [sys.executable, "-c", START, library, tests, "-p", "no:cacheprovider", "-q", "--tb=short", *options]
+    command = [sys.executable, "-c", START, library, tests, "-p", "no:cacheprovider", "-q", "--tb=short"]
     return subprocess.run([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 

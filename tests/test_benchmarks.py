@@ -99,21 +99,6 @@ def test_a_process_for_each_measurement(tmp_path: Path) -> None:
         assert row["peak_memory_mib"] >= row["before_memory_mib"] > 100  # of a process with torch in it
 
 
-@pytest.mark.slow
-def test_the_parts_of_a_start_add_up(tmp_path: Path) -> None:
-    text = run(
-        "startup.py", "--shape", "tiny", "--lines", "50", "--repeats", "1", "--json", str(tmp_path / "start.json")
-    )
-    found = json.loads((tmp_path / "start.json").read_text())["models"]["tiny"]
-    (fit,), (encode,) = found["fit"], found["encode"]
-    parts = [seconds for part, seconds in fit.items() if part != "total"]
-    assert len(parts) == 6
-    assert min(parts) > 0
-    assert sum(parts) == pytest.approx(fit["total"])
-    assert min(encode.values()) > 0
-    assert "sentrep, cold" in text
-
-
 def test_flops_are_those_that_torch_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     train, inputs = (module(name, monkeypatch) for name in ("train_throughput", "inputs"))
     config = AutoConfig.for_model(**inputs.SHAPES["tiny"], attn_implementation="eager")
