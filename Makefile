@@ -30,6 +30,7 @@ lint: $(VENV)/.installed-dev ## ruff (rules and format) and mypy
 	"$(BIN)/mypy"
 
 docs: $(VENV)/.installed-docs ## build the documentation into site/
+	"$(BIN)/python" benchmarks/pages.py --first
 	"$(BIN)/zensical" build --clean --strict
 
 clean: ## remove the virtual environment, caches and build products, never runs/

@@ -1,7 +1,7 @@
 """How often does the 95 % interval of a difference contain the true difference? Simulated runs, for docs/comparing.md.
 
     python benchmarks/coverage.py                       # print the table, in ten minutes on one core
-    python benchmarks/coverage.py --write               # and write it into the page
+    python benchmarks/coverage.py --write               # and write it into results/coverage.md
     python benchmarks/coverage.py --simulations 200     # fewer simulations, in some seconds
 
 Every simulation draws two sets of 200 sentence pairs, seeds, and the cosines of two recipes, one of which is better.
@@ -23,7 +23,7 @@ from tables import table
 
 from sentrep.evaluation.significance import LEVEL, MARGIN, RecipeScores, compare
 
-PAGE = ROOT / "docs" / "comparing.md"
+PAGE = ROOT / "benchmarks" / "results" / "coverage.md"
 START = "<!-- generated: python benchmarks/coverage.py --write -->"
 EQUAL = "<!-- equality: python benchmarks/coverage.py --write -->"
 COLUMNS = (
@@ -46,10 +46,10 @@ COLLAPSE = 0.15
 
 
 def main() -> None:
-    """Print the table; write it into the page with ``--write``."""
+    """Print the table; write it into the record with ``--write``."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--simulations", type=int, default=4000, help="of each row")
-    parser.add_argument("--write", action="store_true", help="write the table into the page")
+    parser.add_argument("--write", action="store_true", help="write the table into the record")
     options = parser.parse_args()
     lines = []
     for noise, collapse, seeds, paired, *shares in rows(options.simulations):

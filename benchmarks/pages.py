@@ -1,8 +1,9 @@
 """Pages of the documentation that are made: the first one from README.md, the reference and parts of docs/methods from
 the code.
 
-    python benchmarks/pages.py            # print what differs
+    python benchmarks/pages.py            # print the pages that differ
     python benchmarks/pages.py --write    # write the pages; tests compare
+    python benchmarks/pages.py --first    # write docs/index.md alone, which git ignores; `make docs` does
 
 Names and docstrings are read from the sources, so that nothing is imported for them; the commands are asked for their
 help. In a page of docs/methods a mark says what is made behind it: ``formula`` and ``classes`` from the docstrings of
@@ -39,16 +40,23 @@ API = [
 """Packages, each with its page in docs/api, in the order in which a name of several finds its place."""
 COMMANDS, FIRST = DOCS / "commands.md", DOCS / "index.md"
 LOCAL = "add --model.encoder.backbone FOLDER --data.train FILE --data.sts_folder SENTEVAL"
-"""What docs/methods/index.md says once for the recipes that need nothing else."""
+ONCE = re.compile(
+    r"The batch is the global one on a single device; with W devices give --data\.batch_size \d+/W\.\s*"
+    r"|Gradients are clipped at norm 1, the HF Trainer's default that (?:the released|SimCSE's) code keeps; "
+    r"the paper does not print it\.\s*"
+)
+"""This flag line and these notes of recipes are on docs/methods/index.md, once for all methods."""
 HELP = "<!-- generated: python benchmarks/pages.py --write -->"
 
 
 def main() -> None:
-    """Print what differs, or write it."""
-    if sys.argv[1:] not in ([], ["--write"]):
-        sys.exit(f"usage: python {sys.argv[0]} [--write]")
+    """Print the pages that differ, or write them."""
+    if sys.argv[1:] not in ([], ["--write"], ["--first"]):
+        sys.exit(f"usage: python {sys.argv[0]} [--write | --first]")
+    if sys.argv[1:] == ["--first"]:
+        FIRST.write_text(first_page(), encoding="utf-8")
+        return
     made = {
-        FIRST: first_page(),
         **api_pages(),
         **method_pages(),
         COMMANDS: with_help(COMMANDS.read_text(encoding="utf-8")),
@@ -169,7 +177,7 @@ def help_of(command: str) -> str:
     out = StringIO()
     with patch.dict("os.environ", COLUMNS="84"), patch.object(sys, "argv", ["sentrep"]), redirect_stdout(out):
         sentrep([*command.split(), "--help"])
-    return out.getvalue()
+    return re.sub(r"(options:\n)?  -h, --help .*exit\.\n(?(1)\n?(?=\S|\Z))", "", out.getvalue())
 
 
 # methods
@@ -235,11 +243,11 @@ def recipes(names: list[str]) -> str:
     keys = ("title", "runs_on", "expect")
     lines = [[f"`{recipe}`", *(about.get(key, "") for key in keys)] for recipe, about in said.items()]
     about = table(["recipe", "description", "runs on", "expected score"], lines, left=4)
+    notes = ONCE.sub("", first.get("notes", ""))
     arxiv = " ([arXiv:{0}](https://arxiv.org/abs/{0}))".format(first["arxiv"]) if "arxiv" in first else ""
     local = "" if first.get("local", "") == LOCAL else f"Without network {first.get('local', '')}. "
     small = f"Small: {first['small']}. " if "small" in first else ""
-    paper, notes = first.get("paper", ""), first.get("notes", "")
-    return f"Paper: {paper}{arxiv}\n\n{about}\n`sentrep fit -c {name}`. {local}{small}{notes}"
+    return f"Paper: {first.get('paper', '')}{arxiv}\n\n{about}\n`sentrep fit -c {name}`. {local}{small}{notes}"
 
 
 def rows(patterns: list[str]) -> str:

@@ -31,7 +31,7 @@ START, END = "<!-- generated: python benchmarks/reproduction.py --write -->", "<
 PAPERS = {
     "dclr": "DCLR (Zhou et al., ACL 2022)",
     "gs_infonce": "GS-InfoNCE (Wu et al., COLING 2022)",
-    "thesis": "Thesis (Park, Seoul National University 2023)",
+    "thesis": "Park 2023 (master's thesis, Seoul National University)",
     "denosent": "DenoSent (Wang et al., AAAI 2024)",
 }
 
@@ -145,7 +145,7 @@ def lines_of(paper: str) -> list[list[str]]:
         for label, row in rows.rows.items():
             printed = "point" if row.published is None and item.startswith("figure") else number(row)
             place = f"`{recipe_name(file)} {label}`"
-            lines.append((item, [f"{name}, {item}", place, printed, status(label, row, file)]))
+            lines.append((item, [item, place, printed, status(label, row, file)]))
     lines += [(item, [f"{name}, {item}", what, printed, how]) for item, what, printed, how in MEASUREMENTS[paper]]
     return [line for _, line in sorted(lines, key=lambda entry: order_of(entry[0]))]
 

@@ -29,9 +29,11 @@ needs_zensical = pytest.mark.skipif(ZENSICAL is None, reason="zensical is not in
 WIDTHS = (1280, 768, 390)
 
 
+sys.path.append(str(ROOT / "benchmarks"))
+
+
 @pytest.fixture
-def pages(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+def pages() -> Any:
     return importlib.import_module("pages")
 
 
@@ -44,7 +46,7 @@ def test_every_public_name_has_an_entry(pages: Any) -> None:
 
 
 def test_pages_are_made_from_the_code(pages: Any) -> None:
-    for page, text in {pages.FIRST: pages.first_page(), **pages.api_pages(), **pages.method_pages()}.items():
+    for page, text in {**pages.api_pages(), **pages.method_pages()}.items():
         assert page.read_text(encoding="utf-8") == text, MADE
 
 
@@ -59,8 +61,7 @@ def test_the_commands_say_what_the_page_says() -> None:
     assert (done.returncode, done.stdout) == (0, ""), MADE
 
 
-def test_formulas_of_docstrings_become_latex(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+def test_formulas_of_docstrings_become_latex() -> None:
     latex = importlib.import_module("formulas").latex
     assert latex("s_k = log σ_k²") == r"s_{k} = \log  σ_{k}^{2}"
     assert latex("−log  exp(s_ii) / ( Σ_j exp(s_ij) )") == r"-\log  \frac{\exp (s_{ii})}{\sum_{j} \exp (s_{ij})}"
@@ -72,7 +73,7 @@ def test_formulas_of_docstrings_become_latex(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_every_page_is_in_the_navigation() -> None:
     named = re.findall(r"[\w./-]+\.md", json.dumps(yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]))
-    assert sorted(named) == sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
+    assert sorted(named) == sorted({"index.md", *(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))})
 
 
 def test_every_address_of_the_project_is_pyprojects() -> None:
@@ -100,8 +101,8 @@ def build(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     for name in ("docs", "sentrep", "benchmarks/theme"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "mkdocs.yml", folder)
-    with (folder / "docs/index.md").open("a", encoding="utf-8") as page:
-        page.write("".join(f"\n{line}\n" for line in more))
+    first = importlib.import_module("pages").first_page()
+    (folder / "docs/index.md").write_text(first + "".join(f"\n{line}\n" for line in more), encoding="utf-8")
     return subprocess.run([str(ZENSICAL), "build", "--strict"], cwd=folder, capture_output=True, text=True, timeout=300)
 
 
