@@ -15,7 +15,6 @@ from unittest import mock
 
 import pytest
 import torch
-from hypothesis import settings
 
 WALL = Path(__file__).parent / "without_network"
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(WALL), os.environ.get("PYTHONPATH")]))
@@ -31,7 +30,6 @@ from sentrep.evaluation import plot_training_curves  # noqa: E402
 from sentrep.training import run_report  # noqa: E402
 from support import FAMILIES, PRELOADED, tiny_encoder, toy_sentences, write_workplace  # noqa: E402
 
-settings.register_profile("many", max_examples=2000)
 # Lightning keeps its lines from the root logger, where `caplog` listens, if that had no handler when it was imported
 logging.getLogger("lightning.pytorch").propagate = True
 

@@ -12,22 +12,6 @@ from sentrep.config import to_config
 from sentrep.objectives import Contrastive
 
 
-def test_arguments_are_remembered_with_defaults() -> None:
-    assert Contrastive(0.1, label_smoothing=0.2).init_args == {
-        "temperature": 0.1,
-        "negatives": None,
-        "weighting": None,
-        "label_smoothing": 0.2,
-        "hard_negative_weight": 0.0,
-        "block": None,
-        "in_batch": True,
-        "nt_xent": False,
-        "angular_margin": 0.0,
-        "hard_negatives": True,
-        "keep_hardest": 1.0,
-    }
-
-
 def test_to_config_goes_into_containers() -> None:
     config = to_config({"heads": [ProjectionHead("linear")], "optimizer": torch.optim.SGD})
     assert config == {

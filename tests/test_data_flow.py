@@ -53,7 +53,8 @@ def follower(entered: list[str]) -> Callable[[FrameType, str, Any], None]:
 
     def follow(frame: FrameType, event: str, argument: Any) -> None:
         path = frame.f_code.co_filename
-        if event == "call" and path.startswith(str(PACKAGE)):
+        named = frame.f_code.co_flags & 1 and not frame.f_code.co_name.startswith("<")  # no module, class or lambda
+        if event == "call" and named and path.startswith(str(PACKAGE)):
             entered.append(str(Path(path).relative_to(PACKAGE)))
 
     return follow
@@ -69,6 +70,20 @@ def test_a_start_enters_these_files_in_this_order(tiny: list[str], monkeypatch: 
         sys.setprofile(None)
     files = [file for file, _ in START]
     assert [file for file in dict.fromkeys(entered) if file in files] == files
+
+
+def test_a_start_enters_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SENTREP_CACHE", str(tmp_path / "cache"))
+    entered: list[str] = []
+    monkeypatch.setattr(Trainer, "fit", lambda trainer, *arguments, **options: sys.setprofile(None))
+    sys.setprofile(follower(entered))
+    try:
+        assert main(["fit", "-c", "quickstart", "--trainer.accelerator", "cpu"]) == 0
+    finally:
+        sys.setprofile(None)
+    listed = set(re.findall(r"`([\w/]+\.py)`", PAGE.split("enters these files and no other:")[1].split("\n## ")[0]))
+    assert set(entered) - {"lazy.py"} == listed - {"lazy.py"}  # what was imported before asks no lazy package
 
 
 def test_a_step_enters_these_files_in_this_order(tiny: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
+import glob
+import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
 from typing import Any, Literal
 
 from sentrep.errors import InputError
+from sentrep.io.files import hold
 from sentrep.io.paths import check_target, expanded, writing
 from sentrep.io.text import printable
 
 BLOCK = 4096
-"""Rows of a block. A kill loses at most one block."""
+"""Rows of a block. A kill loses at most two blocks."""
 
 
 def encode(
@@ -38,7 +42,7 @@ def encode(
     For example: sentrep encode best.ckpt --input lines.txt --output vectors.npy
 
     A blank line is a row as well (the vector of an empty sentence), so that line k of the input is row k of the output.
-    After an interruption the same command resumes after the last finished block of rows.
+    After an interruption the same command resumes after the finished blocks of 4,096 rows.
 
     Args:
         model: a checkpoint, a model folder or a hub id.
@@ -55,7 +59,7 @@ def encode(
         backend: torch, or onnx for the graph of sentrep export --format onnx, on the CPU.
         engine: local works here; ray gives the text to the machines of a Ray cluster, with a worker on each GPU, or on
             each CPU of machines without a GPU.
-        overwrite: replace an output that is there already, or unfinished work of other settings or another text.
+        overwrite: replace an output that is there already.
         trust_remote_code: run code that the model names: your own module after the pooling, or a hub model's code.
 
     Raises:
@@ -77,6 +81,7 @@ def encode(
         raise InputError("encode writes one file from one process: start it without a launcher, or take --engine ray")
 
     from sentrep.data.files import sentences_of
+    from sentrep.data.fingerprints import hash_of
     from sentrep.data.text import open_text
     from sentrep.encoder.fingerprint import fingerprint
 
@@ -89,80 +94,48 @@ def encode(
         raise InputError("no sentences in the input; nothing was written")
     prompt = prompt_of(encoder, prompt_name)
     settings = {"model": fingerprint(encoder), "text": text.fingerprint, "prompt": prompt, **how}
-    with Unfinished(output, (rows, encoder.truncate_dim or encoder.embedding_dim), settings, overwrite) as array:
-        for block in array.blocks(sentences_of(row)[0] for row in text.rows):
-            array.add(vectors_of(encoder, block, prompt=prompt, **how))
+    place, shape = expanded(output), (rows, encoder.truncate_dim or encoder.embedding_dim)
+    part = place.with_name(f".{place.name}.{hash_of(settings)}.part")
+    sentences = (sentences_of(row)[0] for row in text.rows)
+    with hold(place.with_name(f".{place.name}.lock"), f"encode into {output}"):
+        _write_blocks(lambda block: vectors_of(encoder, block, prompt=prompt, **how), sentences, shape, place, part)
+        for other in place.parent.glob(f".{glob.escape(place.name)}.*.part"):  # unfinished, of other settings
+            other.unlink()
     print(printable(f"{rows} sentences: {output}"), file=sys.stderr)
 
 
-class Unfinished:
-    """A memory-mapped array under a hidden name, and a file that records how many of its rows are written.
+def _write_blocks(
+    encode: Callable[[list[str]], Any], sentences: Iterator[str], shape: tuple[int, int], place: Path, part: Path
+) -> None:
+    """Append the vectors of `BLOCK` sentences after another to a hidden file; give the whole array its name.
 
-    Args:
-        output: the file.
-        shape: (N, D).
-        settings: plain values that determine the vectors.
-        overwrite: start again if the record has other settings.
-
-    Raises:
-        InputError: there is unfinished work of other settings, or no room for the array.
+    A killed process leaves the hidden file, in which the blocks but the last are certainly on the disk. If no block
+    was written, it is deleted.
     """
+    import numpy as np
+    from rich.console import Console
 
-    def __init__(self, output: str, shape: tuple[int, int], settings: dict[str, Any], overwrite: bool) -> None:
-        import numpy as np
+    from sentrep.io.bars import progress_bar
+    from sentrep.io.chunks import chunks_of
 
-        self._place = expanded(output)
-        self._file, self._record = (self._place.with_name(f".{self._place.name}.{end}") for end in ("part", "json"))
-        self._settings, self.done = settings, 0
-        saved = json.loads(self._record.read_text()) if self._record.exists() and self._file.exists() else {}
-        found = saved.pop("done", 0)
-        if found and saved != settings and not overwrite:
-            other = ", ".join(key for key in settings if saved.get(key) != settings[key])
-            raise InputError(
-                f"{output}: unfinished vectors of other settings ({other}) lie beside it; finish them by the command "
-                "that began them, or add --overwrite true"
-            )
-        with writing(output):
-            self._place.parent.mkdir(parents=True, exist_ok=True)
-            if found and saved == settings:
-                self.done = found
-            else:
-                self._record.unlink(missing_ok=True)
-            self._array = np.lib.format.open_memmap(self._file, "r+" if self.done else "w+", "float32", shape=shape)
-            with self._file.open("r+b") as file:  # a full disk would end the process later, in the middle of a write
-                os.posix_fallocate(file.fileno(), 0, self._file.stat().st_size)
-
-    def __enter__(self) -> Unfinished:
-        return self
-
-    def blocks(self, sentences: Iterable[str]) -> Iterator[list[str]]:
-        """Yield the remaining sentences, `BLOCK` at a time, and move a progress bar."""
-        from itertools import islice
-
-        from rich.console import Console
-
-        from sentrep.io.bars import progress_bar
-        from sentrep.io.chunks import chunks_of
-
-        with progress_bar(Console(stderr=True)) as bar:
-            task = bar.add_task("Encoding", total=len(self._array), completed=self.done, note="")
-            for block in chunks_of(islice(sentences, self.done, None), BLOCK):
-                yield block
-                bar.advance(task, len(block))
-
-    def add(self, vectors: Any) -> None:
-        """Write the vectors of the next block, then record the new number of rows."""
-        from sentrep.io.files import write_text
-
-        self._array[self.done : self.done + len(vectors)] = vectors
-        self._array.flush()
-        self.done += len(vectors)
-        write_text(self._record, json.dumps({**self._settings, "done": self.done}))
-
-    def __exit__(self, *error: Any) -> None:
-        """Give the finished array its name. If no block was written, delete the files."""
-        if error[0] is None:
-            os.replace(self._file, self._place)
-        if error[0] is None or not self.done:
-            self._record.unlink(missing_ok=True)
-            self._file.unlink(missing_ok=True)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    width = 4 * shape[1] * BLOCK
+    with writing(place), progress_bar(Console(stderr=True)) as bar:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("ab") as file:
+            blocks = max((file.tell() - header.tell()) // width - 1, 0)
+            file.truncate(header.tell() + blocks * width if blocks else 0)
+            file.write(b"" if blocks else header.getvalue())
+            task = bar.add_task("Encoding", total=shape[0], completed=blocks * BLOCK, note="")
+            try:
+                for block in chunks_of(islice(sentences, blocks * BLOCK, None), BLOCK):
+                    file.write(np.asarray(encode(block), "<f4").tobytes())
+                    file.flush()
+                    os.fsync(file.fileno())
+                    bar.advance(task, len(block))
+            except BaseException:
+                if file.tell() <= header.tell():
+                    part.unlink()
+                raise
+        os.replace(part, place)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import os
-from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from sentrep.cli.recipe import Tree
 from sentrep.cli.words import sort_words
 from sentrep.config import walk
 from sentrep.data import SentRepDataModule
+from sentrep.data.files import hash_files
 from sentrep.data.fingerprints import hash_of
 from sentrep.data.sets.sts import load_sts
 from sentrep.evaluation.run_scores import RECORD, SCORES, pairs_frame
@@ -59,7 +58,7 @@ def content_of(tree: Tree, data: SentRepDataModule, trains: bool = True) -> Tree
             part = part["class_path"] if isinstance(part, dict) else part  # its arguments follow
             found = _files(part) if isinstance(part, str) else []
             if found:
-                files[Path(part).name] = _digest(found)
+                files[Path(part).name] = hash_files(found)
             settings.append((key, Path(part).name if found else part))
     text = (data.fingerprint or data.text().fingerprint) if trains else ""
     versions = {"sentrep": __version__, **{name: metadata.version(name) for name in _VERSIONS}}
@@ -103,15 +102,15 @@ def write_record(folder: Path, tree: Tree, data: SentRepDataModule, trains: bool
         write_text(folder / RECORD, json.dumps(record, indent=1) + "\n")
 
 
-def _files(text: str) -> list[Path]:
+def _files(text: str) -> list[str]:
     """The files that a text names: a file, all files below a folder, or the source of a user's class."""
     if not text or len(text) > 1000 or "://" in text:
         return []
     place = expanded(text)
     if os.path.isdir(place):
-        return sorted(path for path in place.rglob("*") if path.is_file())
+        return sorted(str(path) for path in place.rglob("*") if path.is_file())
     if os.path.isfile(place):
-        return [place]
+        return [str(place)]
     module = text.rpartition(".")[0]
     if not module or text.startswith(_LIBRARIES) or not module.replace(".", "").isidentifier():
         return []
@@ -119,14 +118,4 @@ def _files(text: str) -> list[Path]:
         found = importlib.util.find_spec(module)
     except (ImportError, ValueError):  # no module: another text with a dot
         return []
-    return [Path(found.origin)] if found and found.origin and os.path.isfile(found.origin) else []
-
-
-def _digest(files: Iterable[Path]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for path in files:
-        digest.update(path.name.encode())
-        with path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
-    return digest.hexdigest()
+    return [found.origin] if found and found.origin and os.path.isfile(found.origin) else []

@@ -54,6 +54,8 @@ def test_debug_prints_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
 def test_our_own_sentence_needs_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report(InputError("corpus.csv, line 7: bad")) == 1
     assert capsys.readouterr().err == "sentrep: error: corpus.csv, line 7: bad\n"
+    assert report(InputError("x" * 1000)) == 1
+    assert len(capsys.readouterr().err) < 450
     assert not (tmp_path / "cache").exists()
 
 

@@ -11,11 +11,8 @@ import scipy.stats
 from evaluation.mteb_tasks import local_task, split
 
 from sentrep.cli import main
-from sentrep.data import load_sts
-from sentrep.data.sets import sts
 from sentrep.encoder import SentenceEncoder
-from sentrep.evaluation import evaluate_sts
-from support import shared_path, tiny_encoder, toy_sentences
+from support import shared_path, toy_sentences
 
 SENTENCES = toy_sentences(60)
 
@@ -73,50 +70,6 @@ def test_tasks_of_mteb_are_scored_with_the_prompts_of_the_model(
     prompted = [["the dog : " + text for text in texts] for texts in (SENTENCES[:30], SENTENCES[30:])]
     expected = scipy.stats.spearmanr(encoder.pairwise_cosine(*prompted), pairs["score"]).statistic
     assert result["cosine_spearman"] == pytest.approx(100 * expected, abs=1e-3)
-
-
-def write_senteval(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A SentEval folder with 4 to 6 pairs of every set; the expected numbers of pairs are cut to these."""
-    words = iter(toy_sentences(400))
-    for year in range(12, 17):
-        place = folder / "STS" / f"STS{year}-en-test"
-        place.mkdir(parents=True)
-        for subset in ("news", "forum"):
-            (place / f"STS.input.{subset}.txt").write_text("".join(f"{next(words)}\t{next(words)}\n" for _ in range(3)))
-            (place / f"STS.gs.{subset}.txt").write_text("1\n3\n2\n")
-        monkeypatch.setitem(sts._SETS, f"sts{year}", sts._SETS[f"sts{year}"]._replace(pairs=6))
-    place = folder / "STS" / "STSBenchmark"
-    place.mkdir()
-    rows = [f"main\tnews\t1\t{row}\t{row}\t{next(words)}\t{next(words)}\n" for row in range(5)]
-    (place / "sts-test.csv").write_text("".join(rows))
-    monkeypatch.setitem(sts._SETS, "stsb", sts._SETS["stsb"]._replace(pairs=5))
-    (folder / "SICK").mkdir()
-    for name in ("train", "trial", "test_annotated"):
-        rows = [f"{row}\t{next(words)}\t{next(words)}\t{row % 3}\tX\n" for row in range(4)]
-        (folder / "SICK" / f"SICK_{name}.txt").write_text("pair\ta\tb\tscore\tx\n" + "".join(rows))
-    monkeypatch.setitem(sts._SETS, "sickr", sts._SETS["sickr"]._replace(pairs=4))
-    monkeypatch.setitem(sts._SETS, "sickr-all", sts._SETS["sickr-all"]._replace(pairs=12))
-
-
-def test_sts_under_both_protocols(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_senteval(tmp_path / "data", monkeypatch)
-    assert main(["evaluate", model, "--sts_folder", "data", "--output", "scores.json"]) == 0
-    out = capsys.readouterr().out
-    lines = [line.split() for line in out.splitlines() if line.strip()]
-    assert lines[0] == ["set", "pairs", "protocol", "Spearman"]
-    assert [line[0] for line in lines].count("Avg.") == 2
-    report = json.loads(Path("scores.json").read_text())
-    sick = {result["name"]: result["spearman"] for result in report["results"] if "sickr" in result["name"]}
-    encoder = tiny_encoder(pooling="mean").eval()
-    split, all_pairs = evaluate_sts(encoder, [load_sts(name, "data") for name in ("sickr", "sickr-all")])
-    assert sick == pytest.approx({"sickr": split.main_score, "sickr-all": all_pairs.main_score}, abs=1e-3)
-
-    assert main(["evaluate", model, "--sts_folder", "data", "--sets", "[sts12,stsb]", "--detail", "true"]) == 0
-    out = capsys.readouterr().out
-    assert "Pearson" in out
-    assert "forum" in out
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ import platform
 import subprocess
 import sys
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 
@@ -95,33 +94,6 @@ def test_exit_status(ending: BaseException, status: int, monkeypatch: pytest.Mon
 def test_an_interrupt_that_lightning_turned_into_an_exit(monkeypatch: pytest.MonkeyPatch) -> None:
     _replace_command(monkeypatch, lambda words: _interrupted_inside_lightning())
     assert cli.main(["fit"]) == 130
-
-
-def test_bad_input_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def run(words: list[str]) -> int:
-        raise InputError("first line\n  second line " + "x" * 1000)
-
-    _replace_command(monkeypatch, run)
-    cli.main(["fit"])
-    error = capsys.readouterr().err
-    assert error.startswith("sentrep: error: first line second line x")
-    assert error.count("\n") == 1
-    assert len(error) < 450
-
-
-def test_other_exceptions_are_one_line_too(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    def run(words: list[str]) -> int:
-        assert "--debug" not in words
-        raise RuntimeError("a bug")
-
-    monkeypatch.setenv("SENTREP_CACHE", str(tmp_path))
-    _replace_command(monkeypatch, run)
-    assert cli.main(["fit"]) == 1
-    assert capsys.readouterr().err.startswith(f"sentrep: error: RuntimeError: a bug; the traceback is in {tmp_path}")
-    assert cli.main(["fit", "--debug"]) == 1
-    assert "Traceback" in capsys.readouterr().err
 
 
 def _replace_command(monkeypatch: pytest.MonkeyPatch, run: object) -> None:

@@ -114,14 +114,6 @@ def test_flags_reach_a_plugin_inside_a_dict_inside_a_plugin_inside_a_dict() -> N
     assert tree["data"] == {"predict": None}
 
 
-def test_a_whole_plugin_can_be_given_inline() -> None:
-    tree = with_flags(
-        {"model": {"objectives": {}}},
-        [("model.objectives.a", "{class_path: Contrastive, init_args: {temperature: 1e-2}}")],
-    )
-    assert tree["model"]["objectives"]["a"] == {"class_path": "Contrastive", "init_args": {"temperature": 0.01}}
-
-
 YAML = {
     "1e-4": 1e-4, ".5": 0.5, "010": 10, "1:30": "1:30", "no": "no", "on": "on", "true": True,
     "2020-01-01": "2020-01-01", "null": None, "~": None, "[a, 2]": ["a", 2], "'2'": "2", "{a: 1}": {"a": 1},

@@ -13,7 +13,7 @@ from jsonargparse import Namespace
 
 from sentrep.cli import main
 from sentrep.cli.run_folder import claim_version
-from support import fit, forked
+from support import fit
 
 RUN = Path("runs/run/version_0")
 
@@ -46,24 +46,6 @@ def test_only_the_first_process_of_a_run_claims_its_folder(
     assert claim_version(Namespace(class_path="lightning.CSVLogger", init_args=settings)) is None
     assert settings.version is None
     assert not Path("runs").exists()
-
-
-@pytest.mark.slow
-def test_three_fits_started_together_leave_three_complete_folders(workplace: Path) -> None:
-    words = ["fit", "-c", "run.yaml", "--trainer.max_steps=2"]
-    runs = [forked(main, words, said=f"said-{number}.txt") for number in range(3)]
-    for number, run in enumerate(runs):
-        run.join(300)
-        assert run.exitcode == 0, Path(f"said-{number}.txt").read_text()
-    folders = sorted(Path("runs/run").iterdir())
-    assert [folder.name for folder in folders] == ["version_0", "version_1", "version_2"]
-    for folder in folders:
-        assert [path.name for path in folder.glob("config*.yaml")] == ["config.yaml"]
-        assert [path.name for path in (folder / "checkpoints").glob("last*")] == ["last.ckpt"]
-        assert len(list(folder.glob("events.*"))) == 1
-        assert (folder / "model" / "model.safetensors").is_file()
-        settings = yaml.safe_load((folder / "config.yaml").read_text())
-        assert settings["trainer"]["logger"]["init_args"]["version"] is None  # it starts a run of its own
 
 
 def test_a_run_that_wrote_nothing_leaves_no_folder(workplace: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from sentrep.data.sets.sts import load_sts
 from sentrep.encoder import SentenceEncoder
 from sentrep.evaluation.run_scores import RECORD, SCORES
 from sentrep.io.files import hold
-from support import table_rows, tiny_encoder
+from support import table_rows
 
 TABLE = """\
 title: Table 2
@@ -140,38 +139,7 @@ def test_options_of_seeds_alone_are_refused(here: list[str], capsys: pytest.Capt
         assert "--seeds" in capsys.readouterr().err
 
 
-def other_text() -> None:
-    Path("corpus.txt").write_text(Path("corpus.txt").read_text().replace("a", "o", 1))
-
-
-def other_backbone() -> None:
-    tiny_encoder(seed=5, pooling="mean").save_pretrained("backbone")
-
-
-def other_class() -> None:
-    Path("of_other_class.py").write_text(SOURCE.replace("pass", "factor = 2"))
-
-
-def other_tokenizer() -> None:
-    file = Path("backbone/tokenizer.json")
-    file.write_text(file.read_text() + " ")
-
-
-def other_dev_set() -> None:
-    Path("val.csv").write_text(Path("val.csv").read_text() + "one more,a pair,3\n")
-
-
-def other_class_in_a_list() -> None:
-    Path("in_other_class_in_a_list.py").write_text(GATE.replace("2 *", "3 *"))
-
-
-def other_recipe() -> None:
-    Path("run.yaml").write_text(Path("run.yaml").read_text().replace('"max_steps": 4', '"max_steps": 3'))
-
-
 SOURCE = "from sentrep.objectives import Alignment\n\n\nclass Mine(Alignment):\n    pass\n"
-
-
 GATE = """
 from sentrep.encoder import SentenceModule
 
@@ -180,27 +148,38 @@ class Gate(SentenceModule):
     def forward(self, embedding, token_states, mask):
         return 2 * embedding
 """
-CHANGES = [
-    *(other_text, other_backbone, other_class, other_tokenizer, other_recipe),
-    *(other_dev_set, other_class_in_a_list),
-]
+CHANGES = {
+    "text": ("corpus.txt", "a", "o"),
+    "dev set": ("val.csv", ",0\n", ",3\n"),
+    "recipe": ("run.yaml", '"max_steps": 4', '"max_steps": 3'),
+    "tokenizer": ("backbone/tokenizer.json", "{", "{ "),
+    "class": ("mine_{}.py", "pass", "factor = 2"),
+    "class in a list": ("gate_{}.py", "2 *", "3 *"),
+    "backbone": ("backbone/config.json", '"num_attention_heads": 2', '"num_attention_heads": 4'),
+}
+"""A file behind the words of a command, and what changes in it."""
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_finished_run_is_not_taken_for_one_of_other_content(
-    change: Callable[[], None], here: list[str], model: str, capsys: pytest.CaptureFixture[str]
+    change: str, here: list[str], model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The words of the command stay the same."""
     shutil.copytree(model, "backbone")
-    mine = f"of_{change.__name__}"  # this process imports a name once
-    Path(f"{mine}.py").write_text(SOURCE)
-    objective = ["--model.objectives.mine", f"{mine}.Mine", "--model.encoder.tokenizer", "null"]
     shutil.copy("dev.csv", "val.csv")
-    Path(f"in_{change.__name__}.py").write_text(GATE)
-    lists = ["--data.val", "[val.csv]", "--model.encoder.modules", f"[in_{change.__name__}.Gate]"]
-    words = [*FIT, *objective, *lists, "--model.encoder.backbone", "backbone", "--seeds", "1"]
+    own = change.replace(" ", "_")  # this process imports a name once
+    Path(f"mine_{own}.py").write_text(SOURCE)
+    Path(f"gate_{own}.py").write_text(GATE)
+    words = [
+        *(*FIT, "--model.objectives.mine", f"mine_{own}.Mine", "--model.encoder.modules", f"[gate_{own}.Gate]"),
+        *("--model.encoder.tokenizer", "null", "--model.encoder.backbone", "backbone"),
+        *("--data.val", "[val.csv]", "--seeds", "1"),
+    ]
     assert main(words) == 0, capsys.readouterr().err
-    change()
+    name, old, new = CHANGES[change]
+    file = Path(name.format(own))
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new, 1))
     here.clear()
     assert main(words) == 2
     assert "seed-19984 holds a run of another text, model, setting, class or version" in capsys.readouterr().err

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -222,23 +219,6 @@ def test_a_checkpoint_is_chosen_by_a_metric_or_a_callback_of_the_user(
     assert fit(*callback, "--checkpoint.mode=min") == 0
 
 
-def test_monitors_and_metrics_of_torchmetrics_are_named_in_the_configuration(workplace: Path) -> None:
-    (workplace / "over.yaml").write_text(
-        "model: {objectives: {other: Uniformity}}\n"
-        "data: {metrics: {tau: torchmetrics.KendallRankCorrCoef}}\n"
-        "trainer:\n"
-        "  log_every_n_steps: 2\n"
-        "  callbacks:\n"
-        "    - {class_path: sentrep.evaluation.CollapseMonitor, init_args: {patience: 4}}\n"
-    )
-    assert fit("-c", "over.yaml") == 0
-    folder = workplace / "runs/run/version_0"
-    lines = (folder / "metrics.csv").read_text().splitlines()
-    rows = [dict(zip(lines[0].split(","), line.split(","), strict=True)) for line in lines[1:]]
-    assert [row["step"] for row in rows if row["train/other"]] == ["2", "4"]
-    assert -1 <= float(rows[-1]["val/dev/tau"]) <= 1
-
-
 def test_a_checkpoint_is_scored_without_its_config_and_original_model(
     trained: Path, workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -277,9 +257,11 @@ def test_resume_without_a_config_takes_the_model_of_the_checkpoint(
     assert model["objectives"]["simcse"]["init_args"]["temperature"] == 0.1
 
 
-def test_a_number_that_no_training_survives_is_refused(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert fit("--trainer.gradient_clip_val=-1") == 1
-    assert error_of(capsys) == "trainer.gradient_clip_val -1: give a number above 0, or null for no clipping"
+def test_the_recipe_with_all_plugins_at_once_trains(workplace: Path, teacher: str) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "plugins.md"
+    (recipe,) = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    (workplace / "all.yaml").write_text(recipe.replace("TRAINED_SIMCSE", teacher))
+    assert fit("-c", "all.yaml", "--model.head", "null", "--trainer.max_steps", "2") == 0
 
 
 def test_a_class_of_the_user_with_the_name_of_the_recipes_class_is_built(workplace: Path) -> None:
@@ -305,37 +287,3 @@ def test_a_class_of_the_user_with_the_name_of_the_recipes_class_is_built(workpla
     said = Path("said.txt").read_text()
     assert "model.objectives.simcse: 'mine.Contrastive' in the checkpoint, 'Contrastive' now" in said
     assert "model.optimizer: 'mine.AdamW' in the checkpoint, 'AdamW' now" in said
-
-
-def test_help_of_a_command(capsys: pytest.CaptureFixture[str], workplace: Path) -> None:
-    assert main(["fit", "--help"]) == 0
-    out = capsys.readouterr().out
-    assert "--data.train" in out
-    assert "--checkpoint" in out
-
-
-def test_a_callback_is_added_and_configured(workplace: Path) -> None:
-    words = ["--trainer.callbacks=LearningRateMonitor", "--trainer.callbacks.logging_interval=step"]
-    assert fit(*words, "--trainer.max_steps=1") == 0
-    callback = saved_config(workplace)["trainer"]["callbacks"]
-    assert callback["init_args"]["logging_interval"] == "step"
-
-
-@pytest.mark.slow
-def test_a_signal_ends_a_process_with_its_status_and_a_checkpoint(workplace: Path) -> None:
-    words = ["fit", "-c", "run.yaml", "--trainer.max_steps=100000", "--trainer.val_check_interval=150"]
-    checkpoints = workplace / "runs/run/version_0/checkpoints"
-    process = forked(main, words)
-    try:
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and process.exitcode is None and not list(checkpoints.glob("*.ckpt")):
-            time.sleep(0.1)
-        time.sleep(1)  # the file appears before it is whole: a signal in the middle of a save is another story
-        sent = time.time()
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGTERM)
-        process.join(60)
-        assert process.exitcode == 143
-    finally:
-        process.kill()
-    assert any(path.stat().st_mtime > sent for path in checkpoints.glob("*.ckpt"))

@@ -166,15 +166,6 @@ def test_accumulated_batches_are_one_step(tmp_path: Path, data: SentRepDataModul
     assert steps_of(report, "train/loss") == [2, 4]
 
 
-def test_without_a_monitor_the_last_step_is_kept_and_no_labels_are_used(
-    tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data.val = []
-    trainer = make_trainer(tmp_path, RunReport(), monitor=None, max_steps=4, val_check_interval=None)
-    trainer.fit(make_module(), data)
-    assert "The last step, 4, was kept; no labels were used to choose it." in capsys.readouterr().out
-
-
 def test_labels_that_end_the_training_are_named(
     tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
 ) -> None:
