@@ -24,6 +24,7 @@ from sentrep.functional import info_nce, similarity
 from sentrep.objectives import Alignment, Contrastive
 from sentrep.stability import SAM, AdversarialWeightPerturbation, NonFiniteGuard, clip_gradients
 from sentrep.views import EncodedViews, TokenDeletion, TokenSwap, ViewMaker
+from sentrep.weighting import OnlyExtraNegatives
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(64)
@@ -48,7 +49,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
 TERMS: dict[str, Callable[[], Objective]] = {
     "blocks": lambda: Contrastive(block=4),
     "hard": lambda: Contrastive(hard_negative_weight=0.5, label_smoothing=0.1),
-    "no batch, bank": lambda: Contrastive(negatives={"bank": negatives.MemoryBank(20)}, in_batch=False),
+    "no batch, bank": lambda: Contrastive(negatives={"bank": negatives.MemoryBank(20)}, weighting=OnlyExtraNegatives()),
 }
 MODULES: dict[str, dict[str, Any]] = {
     "head": {"head": ProjectionHead("mlp")},

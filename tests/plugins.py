@@ -9,8 +9,10 @@ from samplers import KINDS
 
 from sentrep import Objective, negatives
 from sentrep.encoder import ConvolutionalPooling, Flow, SentenceModule
+from sentrep.negatives import GaussianNegatives, HardestNegatives
 from sentrep.objectives import (
     Alignment,
+    ArcCon,
     BidirectionalMargin,
     BinaryContrastive,
     Contrastive,
@@ -25,6 +27,7 @@ from sentrep.objectives import (
     MaskedTriplet,
     Matryoshka,
     MomentumContrast,
+    NTXent,
     PhraseReconstruction,
     RankingConsistency,
     ReplacedTokenDetection,
@@ -45,7 +48,7 @@ from sentrep.views import (
     ViewMaker,
     WordRepetition,
 )
-from sentrep.weighting import ComplementaryWeighting, SelfWeighting
+from sentrep.weighting import ComplementaryWeighting, OnlyExtraNegatives, SelfWeighting
 
 SMALL: dict[str, Any] = {"layers": 2, "heads": 2, "feed_forward": 48}
 
@@ -60,9 +63,10 @@ def objectives(teacher: str) -> dict[str, Callable[[], Objective]]:
     return {
         "contrastive": Contrastive,
         **{f"contrastive, {kind}": sampled(kind) for kind in KINDS},
-        "nt-xent": lambda: Contrastive(nt_xent=True),
-        "nt-xent, noise": lambda: Contrastive(negatives={"extra": negatives.GaussianNegatives()}, nt_xent=True),
-        "no batch": lambda: Contrastive(negatives={"extra": negatives.GaussianNegatives()}, in_batch=False),
+        "contrastive, hardest": lambda: Contrastive(negatives={"extra": HardestNegatives(GaussianNegatives(4.0))}),
+        "nt-xent": NTXent,
+        "nt-xent, noise": lambda: NTXent(negatives={"extra": GaussianNegatives()}),
+        "no batch": lambda: Contrastive(negatives={"extra": GaussianNegatives()}, weighting=OnlyExtraNegatives()),
         "binary": lambda: BinaryContrastive(
             negatives={"extra": negatives.RefinedNoiseNegatives()},
             weighting=ComplementaryWeighting(teacher, 0.5, mask_noise=False),
@@ -81,10 +85,10 @@ def objectives(teacher: str) -> dict[str, Callable[[], Objective]]:
         "phrases": lambda: PhraseReconstruction(layers=2, heads=2, dropout=0.0),
         "distillation, two teachers": lambda: Distillation(teacher, kind="listmle", second_model=teacher, own=False),
         "ranking consistency": lambda: RankingConsistency(own=False),
-        "angular margin": lambda: Contrastive(angular_margin=10),
+        "angular margin": ArcCon,
         "triplet": MaskedTriplet,
         "replaced tokens": ReplacedTokenDetection,
-        "matryoshka": lambda: Matryoshka(Contrastive(negatives={"extra": negatives.GaussianNegatives()}), [32, 8]),
+        "matryoshka": lambda: Matryoshka(Contrastive(negatives={"extra": GaussianNegatives()}), [32, 8]),
         "uncertainty": lambda: UncertaintyWeighted({"contrastive": Contrastive(), "alignment": Alignment()}),
         "layers": lambda: LayerContrast(0.1, projection=16),
         "information": lambda: InformationReconstruction(**SMALL, layer=1, dropout=0.0),

@@ -24,7 +24,7 @@ from sentrep import InputError, Objective, SentenceEncoder, SentRepModule
 from sentrep.encoder import POOLINGS, Compute, ConvolutionalPooling, Dense, Normalize, Prompt
 from sentrep.encoder.compute import compiled, recompute
 from sentrep.encoder.encode import pad
-from sentrep.objectives import Contrastive, Distillation, Matryoshka, UncertaintyWeighted
+from sentrep.objectives import ArcCon, Contrastive, Distillation, Matryoshka, UncertaintyWeighted
 from sentrep.types import Need, TokenBatch
 from sentrep.views import FGSM, EncodedViews, GaussianNoise, WordRepetition
 from support import (
@@ -161,7 +161,7 @@ def compilable(teacher: str) -> dict[str, Callable[[], Objective]]:
         "hard negatives": lambda: Contrastive(hard_negative_weight=0.5, label_smoothing=0.1),
         "blocks": lambda: Contrastive(block=5),
         "nested": lambda: UncertaintyWeighted(
-            {"m": Matryoshka(Contrastive(angular_margin=10), [32, 8]), "d": Distillation(teacher, kind="listmle")}
+            {"m": Matryoshka(ArcCon(), [32, 8]), "d": Distillation(teacher, kind="listmle")}
         ),
     }
 

@@ -22,6 +22,7 @@ REQUIRED = {
     "model": "nowhere",
     "threshold": 0.5,
     "which": "trivial",
+    "sampler": negatives.GaussianNegatives(),
     "objectives": {"alignment": objectives.Alignment()},
 }
 BELOW_1 = 1 - 1e-9
@@ -60,7 +61,7 @@ RANGES: list[tuple[list[float], list[float], str]] = [
     (
         [1e-9, 1.0],
         [0.0, 1 + 1e-9],
-        "Contrastive.keep_hardest GaussianMixtureNegatives.decay WordRepetition.rate",
+        "HardestNegatives.share GaussianMixtureNegatives.decay WordRepetition.rate",
     ),
     ([0.0], [-1e-9], "BidirectionalMargin.alpha"),
     ([1e37], [-1e-9, math.inf], "BidirectionalMargin.beta"),
@@ -68,7 +69,7 @@ RANGES: list[tuple[list[float], list[float], str]] = [
     ([BELOW_1], [0.0, 1.0], "MaskedTriplet.more"),
     ([0, 1], [-1e-9, 1 + 1e-9], "Distillation.first_share"),
     ([-1, 1], [-1.01, 1.01], "SelfWeighting.threshold ComplementaryWeighting.threshold"),
-    ([0, 90], [-0.01, 90.01], "Contrastive.angular_margin"),
+    ([0, 90], [-0.01, 90.01], "ArcCon.margin"),
     ([-80, 80], [-80.01, 80.01], "Contrastive.hard_negative_weight"),
     ([-1e37, 1e37], [-2e37, math.nan], "GaussianNegatives.mean"),
     ([1e-9, 10_000], [0, 10_000.1], "GaussianNegatives.ratio NoisyAnchorNegatives.ratio"),

@@ -1,6 +1,7 @@
 """The terms of the loss and their sum."""
 
 from sentrep.objectives.alignment import Alignment
+from sentrep.objectives.arc_con import ArcCon
 from sentrep.objectives.base import Objective, WeightedSum
 from sentrep.objectives.bidirectional_margin import BidirectionalMargin
 from sentrep.objectives.binary_contrastive import BinaryContrastive
@@ -16,6 +17,7 @@ from sentrep.objectives.masked_language_modeling import MaskedLanguageModeling
 from sentrep.objectives.masked_triplet import MaskedTriplet
 from sentrep.objectives.matryoshka import Matryoshka
 from sentrep.objectives.momentum_contrast import MomentumContrast
+from sentrep.objectives.nt_xent import NTXent
 from sentrep.objectives.phrase_reconstruction import PhraseReconstruction
 from sentrep.objectives.ranking_consistency import RankingConsistency
 from sentrep.objectives.replaced_tokens import ReplacedTokenDetection
@@ -25,6 +27,7 @@ from sentrep.objectives.uniformity import Uniformity
 
 __all__ = [
     "Alignment",
+    "ArcCon",
     "BidirectionalMargin",
     "BinaryContrastive",
     "Contrastive",
@@ -39,6 +42,7 @@ __all__ = [
     "MaskedTriplet",
     "Matryoshka",
     "MomentumContrast",
+    "NTXent",
     "Objective",
     "PhraseReconstruction",
     "RankingConsistency",

@@ -17,7 +17,7 @@ class BidirectionalMargin(Objective):
         ℓ_i = ReLU(Δ_i + α) + ReLU(−Δ_i − β),   Δ_i = cos(h_i, h_i') − cos(h_i, h_i⁺)
 
     h' is the soft negative, the third column of the corpus; ℓ is 0 where Δ lies in [−β, −α]. The paper adds it to
-    InfoNCE without h' (`Contrastive` with ``hard_negatives: false``), with weight λ = 1e-3.
+    InfoNCE without h' (`Contrastive` with ``hard_negative_weight: null``), with weight λ = 1e-3.
 
     Metrics: ``difference``, the mean of Δ.
 

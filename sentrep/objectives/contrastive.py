@@ -15,7 +15,7 @@ from sentrep import checks, distributed
 from sentrep.config import check_initialised
 from sentrep.encoder import EncoderServices
 from sentrep.errors import InputError
-from sentrep.functional.hardness import hardest, hardness
+from sentrep.functional.hardness import hardness
 from sentrep.functional.similarity import at_least_float32, drawn_shares, info_nce
 from sentrep.negatives import NegativeSampler
 from sentrep.objectives.base import Objective
@@ -42,22 +42,13 @@ class Contrastive(Objective):
         negatives: samplers of extra negatives, by name; None entries are ignored.
         weighting: weights w of the pairs, except negatives that are drawn for one anchor alone; None for all 1.
         label_smoothing: ε in [0, 1) of the cross-entropy.
-        hard_negative_weight: bonus in [−80, 80] on the logit of a row's own hard negative (log space, 0 for none).
+        hard_negative_weight: bonus in [−80, 80] on the logit of a row's own hard negative (log space, 0 for no bonus).
+            None leaves the corpus's hard negatives to another objective (`BidirectionalMargin`).
         block: rows of the similarity matrix in memory at a time; 0 for all, None to decide by its size
             (`sentrep.functional.info_nce`). Weights, if any, are a matrix of the same size.
-        in_batch: whether the other sentences of the batch are negatives; without them only n_m are.
-        nt_xent: NT-Xent (SimCLR, eq. 1; ConSERT): all 2N anchors and positives are queries, each with the 2N − 2
-            vectors of other sentences as negatives. Extra negatives count in both directions.
-        angular_margin: m in [0, 90] degrees, added to the angle of every positive pair (ArcCon of ArcCSE, Zhang et al.
-            2022: 10): exp(cos(θ_ii + m) / τ) replaces exp(cos θ_ii / τ) in numerator and denominator.
-        hard_negatives: whether the corpus's hard negatives are used; False leaves them to another objective
-            (`BidirectionalMargin`).
-        keep_hardest: share in (0, 1] of each sampler's draws to keep: the draws with the largest cosine to any anchor
-            of the global batch, or, for draws of one anchor, to this anchor (thesis, section 8).
 
     Raises:
-        InputError: for values out of range, for a batch of one sentence without extra negatives, and for ``nt_xent``
-            with a weighting of pairs, without the batch or with a second view.
+        InputError: for values out of range, and for a batch of one sentence without extra negatives.
 
     Examples:
         >>> import torch
@@ -77,31 +68,17 @@ class Contrastive(Objective):
         negatives: dict[str, NegativeSampler | None] | None = None,
         weighting: PairWeighting | None = None,
         label_smoothing: float = 0.0,
-        hard_negative_weight: float = 0.0,
+        hard_negative_weight: float | None = 0.0,
         block: int | None = None,
-        in_batch: bool = True,
-        nt_xent: bool = False,
-        angular_margin: float = 0.0,
-        hard_negatives: bool = True,
-        keep_hardest: float = 1.0,
     ) -> None:
         super().__init__()
         checks.positive(self, temperature=temperature)
         checks.share(self, label_smoothing=label_smoothing)
-        checks.within(self, -80, 80, hard_negative_weight=hard_negative_weight)  # its exponential, in float32
-        checks.within(self, 0, 90, angular_margin=angular_margin)
-        checks.within(self, 0, 1, open_below=True, keep_hardest=keep_hardest)
+        bonus = checks.given(hard_negative_weight=hard_negative_weight)
+        checks.within(self, -80, 80, **bonus)  # its exponential, in float32
         checks.whole(self, 0, **checks.given(block=block))
-        if nt_xent and (weighting is not None or not in_batch):
-            other = "in_batch false" if weighting is None else "weighting, which knows the pairs of anchor and positive"
-            raise InputError(f"Contrastive: nt_xent does not go with {other}; leave one of them out")
         self.temperature = temperature
         self.block = block
-        self.in_batch = in_batch
-        self.nt_xent = nt_xent
-        self.angular_margin = angular_margin
-        self.hard_negatives = hard_negatives
-        self.keep_hardest = keep_hardest
         self.label_smoothing = label_smoothing
         self.hard_negative_weight = hard_negative_weight
         for name, plugin in [*_present(negatives).items(), ("weighting", weighting)]:
@@ -119,8 +96,40 @@ class Contrastive(Objective):
     def forward(self, views: Views, batch: TextBatch) -> Tensor:
         """Mean of ℓ_i over this process's rows; see the class."""
         candidates, weights = self.compared(views, batch)
-        queries = torch.cat([views.anchor, views.positive]) if self.nt_xent else views.anchor
-        self.metrics |= self.doses(queries, candidates, weights)
+        return self.info_nce(views.anchor, candidates, weights)
+
+    def candidates(self, views: Views) -> Candidates:
+        """The vectors that every anchor is compared with; `metrics` begins with the hardness of the draws."""
+        if self.hard_negative_weight is None:
+            views = replace(views, negative=None)
+        candidates = Candidates.gather(views, self._samplers())
+        if len(candidates) == 1:
+            empty = ", ".join(self.negatives)
+            raise InputError(
+                "a batch of one sentence has nothing to contrast with: raise data.batch_size"
+                + (f", because {empty} gives nothing in the first step" if empty else ", or add negatives")
+            )
+        self.metrics = dict(candidates.hardness)
+        return candidates
+
+    def compared(self, views: Views, batch: TextBatch) -> tuple[Candidates, Tensor | None]:
+        """What every anchor is compared with, and the weights of the pairs; None where all are 1."""
+        candidates, pairs = self.candidates(views), None
+        if self.weighting is not None:
+            pairs = self.weighting(batch, views, candidates.drawn.detach())
+            self.metrics |= self.weighting.metrics
+        return candidates, candidates.weights(pairs, self.hard_negative_weight or 0.0)
+
+    def info_nce(self, queries: Tensor, candidates: Candidates, weights: Tensor | None, margin: float = 0.0) -> Tensor:
+        """Mean of ℓ_i over the queries; adds `doses` to `metrics`.
+
+        Args:
+            queries: (Q, D).
+            candidates: what they are compared with.
+            weights: of `Candidates.weights`.
+            margin: m in [0, 90] degrees, added to the angle of every positive pair.
+        """
+        self.metrics |= self.doses(queries, candidates, weights, margin)
         return info_nce(
             queries,
             candidates.keys,
@@ -130,27 +139,17 @@ class Contrastive(Objective):
             row_negatives=candidates.drawn_by_row,
             weights=weights,
             label_smoothing=self.label_smoothing,
-            margin=self.angular_margin,
+            margin=margin,
             block=self.block,
         )
 
-    def compared(self, views: Views, batch: TextBatch) -> tuple[Candidates, Tensor | None]:
-        """What every query is compared with, and the weights of the pairs; None where all are 1."""
-        if self.nt_xent and views.second is not None:
-            raise InputError("Contrastive: nt_xent does not go with a second view; set views.negatives to copies")
-        if not self.hard_negatives:
-            views = replace(views, negative=None)
-        candidates = Candidates.gather(views, self._samplers(), self.in_batch, self.nt_xent, self.keep_hardest)
-        self._check(candidates)
-        pairs = None
-        self.metrics = dict(candidates.hardness)
-        if self.weighting is not None:
-            pairs = self.weighting(batch, views, candidates.drawn.detach())
-            self.metrics |= self.weighting.metrics
-        return candidates, candidates.weights(pairs, self.hard_negative_weight)
-
     def doses(
-        self, queries: Tensor, candidates: Candidates, weights: Tensor | None, multiplied: bool = False
+        self,
+        queries: Tensor,
+        candidates: Candidates,
+        weights: Tensor | None,
+        margin: float = 0.0,
+        multiplied: bool = False,
     ) -> dict[str, Tensor]:
         """Each sampler's mean share of the softmax (`drawn_shares`), as ``dose/<sampler>``."""
         if not self.negatives:
@@ -163,7 +162,7 @@ class Contrastive(Objective):
             negatives=candidates.drawn,
             row_negatives=candidates.drawn_by_row,
             weights=weights,
-            margin=self.angular_margin,
+            margin=margin,
             multiplied=multiplied,
         )
         places = zip(self.negatives, candidates.places, strict=True)
@@ -176,17 +175,6 @@ class Contrastive(Objective):
             for sampler in self._samplers():
                 sampler.after_step(anchors)
 
-    def _check(self, candidates: Candidates) -> None:
-        """Refuse a batch without any negative."""
-        empty = ", ".join(self.negatives)
-        if len(candidates) == 1 and self.in_batch:
-            raise InputError(
-                "a batch of one sentence has nothing to contrast with: raise data.batch_size"
-                + (f", because {empty} gives nothing in the first step" if empty else ", or add negatives")
-            )
-        if len(candidates) == 0 and not empty:  # a bank is empty in the first step alone
-            raise InputError("Contrastive: in_batch false leaves nothing to contrast with; add negatives")
-
     def _samplers(self) -> Iterable[NegativeSampler]:
         return cast("Iterable[NegativeSampler]", self.negatives.values())
 
@@ -197,23 +185,22 @@ def _present(negatives: Mapping[str, NegativeSampler | None] | None) -> dict[str
 
 @dataclass
 class Candidates:
-    """The global batch's keys and all further negatives of the queries, in the order of the columns.
+    """The global batch's keys and all further negatives of the Q queries, in the order of the columns.
 
-    The queries are this process's B anchors, for NT-Xent followed by their B positives: Q rows.
+    `gather` makes those of this process's B anchors; `NTXent` asks with the positives too.
     """
 
     own: Tensor
-    """(N, D) vectors of the sentences of all processes as negatives of others (`Views.key`), with gradient; (0, D)
-    without in-batch negatives."""
+    """(N, D) vectors of the sentences of all processes as negatives of others (`Views.key`), with gradient."""
     hard: Tensor
     """(N, D) their hard negatives, with gradient, or (0, D)."""
     apart: Tensor
     """Keys of a loss that needs more: (B, D) this process's positives where they are not among ``own``, (N, D) all
-    anchors for NT-Xent, else (0, D); with gradient."""
+    anchors for `NTXent`, else (0, D); with gradient."""
     drawn: Tensor
     """(M, D) draws for all queries, float32 or float64; M may be 0."""
     drawn_by_row: Tensor
-    """(Q, k, D) draws for each query alone, in NT-Xent for an anchor and its positive; k may be 0."""
+    """(Q, k, D) draws for each query alone; k may be 0."""
     drawn_weights: Tensor | None
     """(M + k,) λ of each, or None where all are 1."""
     rows: Tensor
@@ -228,43 +215,23 @@ class Candidates:
     """Of each sampler's draws among all M + k."""
 
     @classmethod
-    def gather(
-        cls,
-        views: Views,
-        samplers: Iterable[NegativeSampler],
-        in_batch: bool = True,
-        nt_xent: bool = False,
-        keep_hardest: float = 1.0,
-    ) -> Candidates:
-        """Gather from all processes, each tensor once; the samplers draw from the gathered tensors.
-
-        Args:
-            views: this process's.
-            samplers: of further negatives.
-            in_batch: whether the other sentences of the batch are negatives.
-            nt_xent: whether the positives are queries too, and the anchors keys.
-            keep_hardest: share of each sampler's draws that is kept.
-        """
+    def gather(cls, views: Views, samplers: Iterable[NegativeSampler]) -> Candidates:
+        """Gather from all processes, each tensor once; the samplers draw from the gathered tensors."""
         own = distributed.gather(views.key)
         hard = own[:0] if views.negative is None else distributed.gather(views.negative)
-        anchors = distributed.gather(views.anchor) if nt_xent else None
         known_keys = at_least_float32(own.detach())
         rows = positives = distributed.own_rows(len(views.anchor), own.device)
         shared, by_row, weights = known_keys[:0], known_keys[:, None][:, :0], None
         metrics: dict[str, Tensor] = {}
         places: list[slice] = []
         if samplers := list(samplers):
-            if (known := anchors) is None:
-                wanted = any(sampler.with_gradient for sampler in samplers)
-                known = distributed.gather(views.anchor if wanted else views.anchor.detach())
-            known, asking = at_least_float32(known), views.anchor.detach()
-            shared, by_row, weights, metrics, places = _draw(samplers, known, known_keys, keep_hardest, asking, rows)
+            wanted = any(sampler.with_gradient for sampler in samplers)
+            known = at_least_float32(distributed.gather(views.anchor if wanted else views.anchor.detach()))
+            asking = views.anchor.detach()
+            shared, by_row, weights, metrics, places = _draw(samplers, known, known_keys, asking, rows)
         apart, left_out = own[:0], None
-        if anchors is not None:
-            apart = anchors
-            rows, positives, left_out = _both_ways(rows, len(own), len(hard))
-        elif not in_batch or views.second is not None:
-            apart, own = views.positive, own if in_batch else own[:0]
+        if views.second is not None:
+            apart = views.positive
             positives, left_out = _apart(rows, len(own), len(hard))
         return cls(own, hard, apart, shared, by_row[rows], weights, rows, positives, left_out, metrics, places)
 
@@ -310,15 +277,7 @@ def _apart(rows: Tensor, own: int, hard: int) -> tuple[Tensor, Tensor]:
     positives = own + hard + torch.arange(len(rows), device=rows.device)
     left_out = positives[:, None] != positives
     kept = torch.zeros(len(rows), own + hard, dtype=torch.bool, device=rows.device)
-    return positives, torch.cat([kept.scatter(1, rows[:, None], True) if own else kept, left_out], dim=1)
-
-
-def _both_ways(rows: Tensor, own: int, hard: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows, columns of the positives, and the pairs that NT-Xent excludes: each query with itself."""
-    other = own + hard + rows
-    itself = torch.cat([other, rows])
-    left_out = torch.zeros(len(itself), 2 * own + hard, dtype=torch.bool, device=rows.device)
-    return torch.cat([rows, rows]), torch.cat([rows, other]), left_out.scatter(1, itself[:, None], True)
+    return positives, torch.cat([kept.scatter(1, rows[:, None], True), left_out], dim=1)
 
 
 def _hardness(anchors: Tensor, keys: Tensor, own: Tensor, shared: Tensor, by_row: Tensor) -> dict[str, Tensor]:
@@ -333,7 +292,6 @@ def _draw(
     samplers: list[NegativeSampler],
     anchors: Tensor,
     keys: Tensor,
-    keep_hardest: float,
     asking: Tensor,
     rows: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Tensor], list[slice]]:
@@ -343,7 +301,6 @@ def _draw(
         samplers: at least one.
         anchors: (N, D) of all processes.
         keys: (N, D) of all processes.
-        keep_hardest: share of each sampler's draws that is kept.
         asking: (B, D) this process's anchors.
         rows: (B,) their places among all.
 
@@ -361,7 +318,6 @@ def _draw(
                 f"{type(sampler).__name__}.sample returned a tensor of shape {tuple(part.shape)}; expected (M, D), for "
                 f"all anchors, or ({len(keys)}, k, D), for each anchor of the global batch"
             )
-    parts = [hardest(part, anchors.detach(), keep_hardest) for part in parts]
     shared = torch.cat([keys[:0], *(part for part in parts if part.ndim == 2)])
     by_row = torch.cat([keys[:, None][:, :0], *(part for part in parts if part.ndim == 3)], dim=1)
     metrics = _hardness(asking, keys, rows, shared, by_row[rows])

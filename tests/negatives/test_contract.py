@@ -169,7 +169,7 @@ def _third_loss(
     kind: str, keep_hardest: float, dtype: torch.dtype = torch.float32
 ) -> tuple[Contrastive, Tensor, Views]:
     """An objective in its third step, the loss, whose gradient has been taken, and the views."""
-    objective = Contrastive(negatives={"extra": built(kind)}, keep_hardest=keep_hardest)
+    objective = Contrastive(negatives={"extra": negatives.HardestNegatives(built(kind), keep_hardest)})
     objective.build(spec(), services())
     for step in range(3):
         anchor, positive = (rows.bfloat16().to(dtype).requires_grad_() for rows in embeddings(step))
@@ -188,7 +188,7 @@ def _third_loss(
 @pytest.mark.parametrize("share", [0.5, 1.0])
 def test_the_hardest_are_kept_and_their_hardness_is_measured(kind: str, share: float) -> None:
     objective, loss, views = _third_loss(kind, share)
-    sampler = cast("NegativeSampler", objective.negatives["extra"])
+    sampler = cast("negatives.HardestNegatives", objective.negatives["extra"]).sampler
     anchors, keys = (rows.detach().requires_grad_() for rows in (views.anchor, views.positive))
     drawn = sampler.sample(anchors if sampler.with_gradient else anchors.detach(), keys.detach())
     drawn = references.kept_hardest(drawn, anchors.detach(), share)

@@ -8,6 +8,7 @@ from samplers import KINDS, WIDTH, built, embeddings, services, spec
 from torch import Tensor
 
 from sentrep import distributed
+from sentrep.negatives import HardestNegatives
 from sentrep.objectives import Contrastive
 from sentrep.types import EncoderOutput, TextBatch, TokenBatch, Views
 from support import run_processes
@@ -26,8 +27,8 @@ def train(kinds: list[str], keep_hardest: float = 1.0) -> tuple[list[float], Ten
     """Losses and metrics, the trained matrix, and the next draws of samplers; each process has its share of 8 rows."""
     # the encoder is one matrix; a weight other than 1 takes the weighted path through the loss
     matrix = torch.eye(WIDTH, requires_grad=True)
-    samplers = {kind: built(kind, stream=kind, weight=0.7) for kind in kinds}
-    objective = Contrastive(0.5, samplers, keep_hardest=keep_hardest)
+    samplers = {kind: HardestNegatives(built(kind, stream=kind, weight=0.7), keep_hardest) for kind in kinds}
+    objective = Contrastive(0.5, samplers)
     objective.build(spec(), services())
     optimizer = torch.optim.SGD([matrix], lr=0.2)
     world, rank = distributed.world_size(), distributed.rank()

@@ -19,8 +19,11 @@ from support import assert_resumes, tiny_encoder
 
 
 def _all_samplers(teacher: str) -> SentRepModule:
-    samplers = {kind: getattr(negatives, name)(**arguments) for kind, (name, arguments) in KINDS.items()}
-    return SentRepModule(tiny_encoder(), {"contrastive": Contrastive(negatives=samplers, keep_hardest=0.5)}, seed=3)
+    samplers = {
+        kind: negatives.HardestNegatives(getattr(negatives, name)(**arguments))
+        for kind, (name, arguments) in KINDS.items()
+    }
+    return SentRepModule(tiny_encoder(), {"contrastive": Contrastive(negatives=samplers)}, seed=3)
 
 
 def _all_other_plugins(teacher: str) -> SentRepModule:

@@ -35,7 +35,7 @@ def test_nothing_is_lost_between_the_margins() -> None:
 
 def test_the_contrast_leaves_soft_negatives_alone() -> None:
     vectors = torch.randn(3, 5, 6, dtype=torch.float64)
-    loss = Contrastive(hard_negatives=False)(views(*vectors), batch=None)  # type: ignore[arg-type]
+    loss = Contrastive(hard_negative_weight=None)(views(*vectors), batch=None)  # type: ignore[arg-type]
     expected = info_nce_loop(vectors[0], vectors[1], 0.05, list(range(5)), None, None, 1.0, 0.0)
     torch.testing.assert_close(loss, expected)
     assert loss != Contrastive()(views(*vectors), batch=None)  # type: ignore[arg-type]

@@ -13,8 +13,9 @@ from torch import Tensor
 from references.samplers import dose
 from sentrep import InputError, distributed
 from sentrep.negatives import GaussianNegatives, MemoryBank, NegativeSampler
-from sentrep.objectives import BinaryContrastive, Contrastive
+from sentrep.objectives import BinaryContrastive, Contrastive, NTXent
 from sentrep.objectives.contrastive import Candidates
+from sentrep.objectives.nt_xent import both_ways
 from sentrep.types import Views
 from sentrep.weighting import SelfWeighting
 
@@ -66,27 +67,24 @@ class Misshapen(NegativeSampler):
         return keys[:1, None]
 
 
-@pytest.mark.parametrize("nt_xent", [False, True])
-def test_those_of_one_anchor_come_last_and_are_its_own(nt_xent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_of_one_anchor_come_last_and_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the second of two processes, whose rows are the last two of four."""
     monkeypatch.setattr(distributed, "gather", lambda x: torch.cat([x + 7, x]))
     monkeypatch.setattr(distributed, "own_rows", lambda count, device: torch.arange(2, 4))
     made = views(True)
-    candidates = Candidates.gather(made, [OfEachAnchor(0.3), sampler(0.5), OfEachAnchor(0.2)], nt_xent=nt_xent)
+    candidates = Candidates.gather(made, [OfEachAnchor(0.3), sampler(0.5), OfEachAnchor(0.2)])
     own = made.positive[:, None].detach() + 1
     assert torch.equal(candidates.drawn_by_row[:2, 0::2], own.expand(-1, 2, -1))
     assert torch.equal(candidates.drawn_by_row[0, 1], own[1, 0])
     assert candidates.drawn.shape == (2, 4)  # half as many as four
-    assert candidates.drawn_by_row.shape == (4 if nt_xent else 2, 4, 4)
+    assert candidates.drawn_by_row.shape == (2, 4, 4)
     assert len(candidates) == 4 + 4 + 2 + 4
     weights = candidates.weights(None, 0.0)
     assert weights is not None
     torch.testing.assert_close(weights[:, -6:], torch.tensor([0.5, 0.5, 0.3, 0.3, 0.2, 0.2]).expand(len(weights), -1))
-    if not nt_xent:
-        pairs = torch.full((2, 4 + 2), 0.5)
-        weighted = candidates.weights(pairs, 0.0)
-        assert weighted is not None
-        torch.testing.assert_close(weighted[0, -6:], torch.tensor([0.25, 0.25, 0.3, 0.3, 0.2, 0.2]))
+    weighted = candidates.weights(torch.full((2, 4 + 2), 0.5), 0.0)
+    assert weighted is not None
+    torch.testing.assert_close(weighted[0, -6:], torch.tensor([0.25, 0.25, 0.3, 0.3, 0.2, 0.2]))
 
 
 def test_a_shape_that_fits_no_anchors_is_refused() -> None:
@@ -102,22 +100,25 @@ def test_weights_of_one_are_left_out() -> None:
 @pytest.mark.parametrize("way", ["plain", "both views ask", "the weights are of logits"])
 def test_each_sampler_has_a_dose_of_its_own(way: str) -> None:
     """Whatever the order of samplers of all anchors and of one; a bank that has nothing yet has 0."""
-    plain, made = way != "the weights are of logits", views(True, rows=5)
+    plain, both, made = way != "the weights are of logits", way == "both views ask", views(True, rows=5)
     samplers: dict[str, NegativeSampler | None] = {"many": GaussianNegatives(2.0, weight=0.5), "bank": MemoryBank(3)}
     samplers |= {"each": OfEachAnchor(0.3)} if plain else {}
     samplers["few"] = GaussianNegatives(0.4)
-    objective: Any = (
-        Contrastive(0.3, samplers, nt_xent=way == "both views ask", hard_negative_weight=1.0)
-        if plain
-        else BinaryContrastive(0.3, samplers, SelfWeighting(0.1))
-    )
+    objective: Any = {
+        "plain": lambda: Contrastive(0.3, samplers, hard_negative_weight=1.0),
+        "both views ask": lambda: NTXent(0.3, samplers),
+        "the weights are of logits": lambda: BinaryContrastive(0.3, samplers, SelfWeighting(0.1)),
+    }[way]()
     objective.build(spec(width=4), services())
     objective(made, None)
     metrics = objective.metrics
-    inner = objective if plain else objective.contrast
+    inner = objective if way == "plain" else objective.contrast
     candidates, weights = inner.compared(made, None)
+    if both:
+        candidates = both_ways(candidates, made.anchor)
+        weights = candidates.weights(None, 0.0)
     drawn = [sampler.sample(made.anchor.detach(), made.positive.detach()) for sampler in inner.negatives.values()]
-    queries = torch.cat([made.anchor, made.positive]) if way == "both views ask" else made.anchor
+    queries = torch.cat([made.anchor, made.positive]) if both else made.anchor
     if plain:  # the columns have the draws of one anchor last
         lengths = {"many": 10, "bank": 0, "few": 2, "each": 2}
         parts = weights[:, len(candidates.keys) :].split(list(lengths.values()), dim=1)

@@ -12,7 +12,7 @@ from objectives.test_readings import NOTHING, assert_equals, built, noise, vecto
 from references.listwise import arc_con_loop, consistency_loop, distillation_loop, similarities, triplet_loop
 from sentrep import InputError
 from sentrep.functional import info_nce
-from sentrep.objectives import Contrastive, Distillation, MaskedTriplet, RankingConsistency
+from sentrep.objectives import ArcCon, Distillation, MaskedTriplet, RankingConsistency
 from sentrep.types import Views
 from support import plugged, text_batch, tiny_encoder, toy_sentences
 
@@ -78,15 +78,13 @@ def test_two_sentences_without_themselves_have_no_ranking() -> None:
 @pytest.mark.parametrize("block", [0, 2])
 def test_the_angular_margin_equals_the_loop(block: int) -> None:
     anchors, positives, *_ = vectors()
-    loss = Contrastive(0.3, angular_margin=10, block=block)(Views(anchors, positives, None, NOTHING, NOTHING), NOTHING)
+    loss = ArcCon(0.3, block=block)(Views(anchors, positives, None, NOTHING, NOTHING), NOTHING)
     assert_equals(loss, arc_con_loop(anchors, positives, 0.3, 10), anchors, positives)
 
 
 def test_the_margin_is_on_positives_alone_and_bears_identical_views() -> None:
     anchors, *_ = vectors()
-    loss = built(Contrastive(negatives=noise(), angular_margin=10))(
-        Views(anchors, anchors, None, NOTHING, NOTHING), NOTHING
-    )
+    loss = built(ArcCon(negatives=noise()))(Views(anchors, anchors, None, NOTHING, NOTHING), NOTHING)
     (gradient,) = torch.autograd.grad(loss, anchors)
     assert loss.isfinite()
     assert gradient.isfinite().all()

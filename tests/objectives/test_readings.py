@@ -14,10 +14,10 @@ from references.info_nce import info_nce_loop, nt_xent_loop, second_view_loop, s
 from sentrep import InputError, Objective, distributed
 from sentrep.functional.binary import binary_info_nce
 from sentrep.negatives import GaussianNegatives, MemoryBank, MixedNegatives, NegativeSampler
-from sentrep.objectives import BinaryContrastive, Contrastive, SignFlippedContrastive
+from sentrep.objectives import BinaryContrastive, Contrastive, NTXent, SignFlippedContrastive
 from sentrep.types import Views
 from sentrep.views import BernoulliDropout, OutputPerturbedViews
-from sentrep.weighting import PairWeighting, SelfWeighting
+from sentrep.weighting import OnlyExtraNegatives, PairWeighting, SelfWeighting
 from support import (
     assert_same_gradients,
     text_batch,
@@ -65,21 +65,17 @@ def test_second_views_are_the_negatives(block: int) -> None:
 
 
 @pytest.mark.parametrize("hard", [False, True])
-@pytest.mark.parametrize("in_batch", [True, False])
-def test_second_views_with_everything_else(in_batch: bool, hard: bool) -> None:
+def test_second_views_with_everything_else(hard: bool) -> None:
     """Weights, smoothing, drawn and hard negatives: the kept columns of every anchor by themselves."""
     first, positive, second, negative = leaves = vectors(4)
     weights = torch.rand(4, 4 + 2) + 0.2
-    objective = built(
-        Contrastive(
-            0.3, noise(), Fixed(weights.tolist()), label_smoothing=0.1, hard_negative_weight=0.7, in_batch=in_batch
-        )
-    )
+    weighting = Fixed(weights.tolist())
+    objective = built(Contrastive(0.3, noise(), weighting, label_smoothing=0.1, hard_negative_weight=0.7))
     views = Views(first, positive, negative if hard else None, NOTHING, NOTHING, second=second)
     drawn = objective.negatives["noise"].sample(first, second).double()
     losses = []
     for i in range(4):
-        others = [j for j in range(4) if j != i and in_batch]
+        others = [j for j in range(4) if j != i]
         columns = [positive[i], *(second[j] for j in others), *(negative if hard else []), *drawn]
         own = [1.0, *weights[i, others].tolist()]
         bonus = [float(torch.tensor(0.7).exp()) if j == i else 1.0 for j in range(4)] if hard else []
@@ -89,23 +85,23 @@ def test_second_views_with_everything_else(in_batch: bool, hard: bool) -> None:
     assert_same_gradients(loss, torch.stack(losses).mean(), leaves[:2], atol=1e-6)  # weights are float32
 
 
-def test_without_the_batch_only_the_drawn_are_negatives() -> None:
-    first, positive, _, _ = leaves = vectors()
-    objective = built(Contrastive(0.3, noise(), in_batch=False))
-    drawn = objective.negatives["noise"].sample(first, positive).double()
+@pytest.mark.parametrize("second_view", [False, True])
+def test_without_the_batch_only_drawn_and_hard_negatives_count(second_view: bool) -> None:
+    first, positive, second, negative = leaves = vectors()
+    objective = built(Contrastive(0.3, noise(), OnlyExtraNegatives(), label_smoothing=0.1))
+    further = torch.cat([negative, objective.negatives["noise"].sample(first, positive).double()])
     losses = [
-        info_nce_loop(first[i : i + 1], positive[i : i + 1], 0.3, [0], drawn, None, 1.0, 0.0) for i in range(len(first))
+        info_nce_loop(first[i : i + 1], positive[i : i + 1], 0.3, [0], further, None, 1.0, 0.1)
+        for i in range(len(first))
     ]
-    loss = objective(Views(first, positive, None, NOTHING, NOTHING), NOTHING)
-    assert_equals(loss, torch.stack(losses).mean(), *leaves)
+    made = Views(first, positive, negative, NOTHING, NOTHING, second=second if second_view else None)
+    assert_equals(objective(made, NOTHING), torch.stack(losses).mean(), *leaves)
 
 
-def test_without_the_batch_and_without_negatives_nothing_is_contrasted() -> None:
+def test_a_bank_without_the_batch_has_no_loss_in_its_first_step() -> None:
     first, positive, _, _ = vectors()
     views = Views(first, positive, None, NOTHING, NOTHING)
-    with pytest.raises(InputError, match="in_batch false leaves nothing to contrast with; add negatives"):
-        Contrastive(in_batch=False)(views, NOTHING)
-    bank = built(Contrastive(negatives={"bank": MemoryBank(8)}, in_batch=False))
+    bank = built(Contrastive(negatives={"bank": MemoryBank(8)}, weighting=OnlyExtraNegatives()))
     assert bank(views, NOTHING).item() == 0  # its first step
     bank.after_step(views)
     assert bank(views, NOTHING) > 0
@@ -115,8 +111,8 @@ def test_without_the_batch_and_without_negatives_nothing_is_contrasted() -> None
 @pytest.mark.parametrize("drawn", [False, True])
 def test_nt_xent_equals_the_loop(drawn: bool, block: int) -> None:
     first, second, _, _ = leaves = vectors()
-    objective = built(Contrastive(0.3, noise() if drawn else None, block=block, nt_xent=True))
-    further = list(objective.negatives["noise"].sample(first, second).double()) if drawn else []
+    objective = built(NTXent(0.3, noise() if drawn else None, block=block))
+    further = list(objective.contrast.negatives["noise"].sample(first, second).double()) if drawn else []
     loss = objective(Views(first, second, None, NOTHING, NOTHING), NOTHING)
     assert_equals(loss, nt_xent_loop(first, second, 0.3, further), *leaves)
 
@@ -149,9 +145,7 @@ def test_negatives_of_each_anchor_beside_shared_ones(block: int) -> None:
 
 def test_nt_xent_pushes_both_views_of_a_sentence_from_its_own_negatives() -> None:
     first, second, _, _ = leaves = vectors(4)
-    loss = built(Contrastive(0.3, {"own": OfEachAnchor()}, nt_xent=True))(
-        Views(first, second, None, NOTHING, NOTHING), NOTHING
-    )
+    loss = built(NTXent(0.3, {"own": OfEachAnchor()}))(Views(first, second, None, NOTHING, NOTHING), NOTHING)
     both, losses = torch.cat([first, second]), []
     for i in range(8):
         partner, own = (i + 4) % 8, [first[i % 4].sin(), second[i % 4].detach().cos()]
@@ -162,18 +156,14 @@ def test_nt_xent_pushes_both_views_of_a_sentence_from_its_own_negatives() -> Non
 
 def test_nt_xent_pushes_both_views_from_hard_negatives() -> None:
     first, second, _, negative = leaves = vectors()
-    loss = Contrastive(0.3, nt_xent=True)(Views(first, second, negative, NOTHING, NOTHING), NOTHING)
+    loss = NTXent(0.3)(Views(first, second, negative, NOTHING, NOTHING), NOTHING)
     assert_equals(loss, nt_xent_loop(first, second, 0.3, [*negative]), *leaves)
 
 
-def test_what_nt_xent_does_not_go_with() -> None:
-    with pytest.raises(InputError, match="nt_xent does not go with weighting"):
-        Contrastive(nt_xent=True, weighting=SelfWeighting(0.9))
-    with pytest.raises(InputError, match="nt_xent does not go with in_batch false"):
-        Contrastive(nt_xent=True, in_batch=False)
+def test_nt_xent_does_not_go_with_a_second_view() -> None:
     first, positive, second, _ = vectors()
-    with pytest.raises(InputError, match="nt_xent does not go with a second view"):
-        Contrastive(nt_xent=True)(Views(first, positive, None, NOTHING, NOTHING, second=second), NOTHING)
+    with pytest.raises(InputError, match="NTXent does not go with a second view"):
+        NTXent()(Views(first, positive, None, NOTHING, NOTHING, second=second), NOTHING)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.1, None])
