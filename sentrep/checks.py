@@ -58,6 +58,15 @@ def share(owner: object, **values: Any) -> None:
     _require(owner, "lie in [0, 1)", _number(lambda x: 0 <= x < 1), values)
 
 
+def at_least(owner: object, least: int, **values: Any) -> None:
+    """Numbers from ``least`` up: of things that a loop would leave out in silence.
+
+    Raises:
+        InputError: for a smaller number.
+    """
+    _require(owner, f"be {least} or more", lambda value: value >= least, values)
+
+
 def within(owner: object, low: float, high: float, *, open_below: bool = False, **values: Any) -> None:
     """Numbers in [low, high], or in (low, high].
 

@@ -76,12 +76,11 @@ RANGES: list[tuple[list[float], list[float], str]] = [
     (
         [1],
         [0],
-        """ContrastiveTension.negatives Denoising.layers Denoising.heads Denoising.feed_forward
-        GaussianMixtureNegatives.components GaussianMixtureNegatives.window InformationReconstruction.layers
-        LayerContrast.projection MemoryBank.size NonFiniteGuard.max_skips PhraseReconstruction.layers
+        """ContrastiveTension.negatives Denoising.layers Denoising.heads GaussianMixtureNegatives.window
+        InformationReconstruction.layers MemoryBank.size NonFiniteGuard.max_skips PhraseReconstruction.layers
         VAENegatives.window VAENegatives.steps""",
     ),
-    ([0], [-1], "Contrastive.block InformationReconstruction.layer RefinedNoiseNegatives.steps"),
+    ([0], [-1], "InformationReconstruction.layer RefinedNoiseNegatives.steps"),
 ]
 CASES = [(name, allowed, refused) for allowed, refused, names in RANGES for name in names.split()]
 

@@ -67,8 +67,6 @@ class CollapseMonitor(Callback):
         checks.within(self, 0, 1, open_below=True, max_negative_cosine=max_negative_cosine)
         checks.within(self, -2, 2, min_margin=min_margin)
         checks.not_negative(self, min_effective_rank=min_effective_rank, min_loss=min_loss)
-        checks.whole(self, 0, grace_steps=grace_steps)
-        checks.whole(self, 1, patience=patience)
         self.max_negative_cosine = max_negative_cosine
         self.min_margin = min_margin
         self.min_effective_rank = min_effective_rank

@@ -7,7 +7,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sentrep import checks
 from sentrep.errors import InputError
 from sentrep.functional import deviation
 from sentrep.functional.similarity import at_least_float32
@@ -64,10 +63,8 @@ class BatchGaussianNegatives(NegativeSampler):
     ) -> None:
         super().__init__(weight)
         check_ratio(self, ratio)
-        checks.one_of(self, ("none", "multiplied", "full"), covariance=covariance)
         if covariance == "full" and not use_std:
             raise InputError("BatchGaussianNegatives: covariance 'full' has deviations of its own; leave use_std true")
-        checks.one_of(self, ("none", "covariance", "all"), gradient=gradient)
         if covariance == "none" and gradient == "covariance":
             raise InputError("BatchGaussianNegatives: gradient 'covariance' needs covariance 'multiplied' or 'full'")
         self.ratio = ratio

@@ -83,12 +83,10 @@ class GaussianMixtureNegatives(NegativeSampler):
         window: int | None = None,
     ) -> None:
         super().__init__(weight)
-        checks.whole(self, 1, 10**6, components=components)
-        checks.one_of(self, ("diag", "full"), covariance=covariance)
         checks.positive(self, variance_floor=variance_floor)
         checks.within(self, 0, 1, open_below=True, decay=decay)
         check_ratio(self, ratio)
-        checks.whole(self, 1, **checks.given(window=window))
+        checks.at_least(self, 1, **checks.given(window=window))
         self.components = components
         self.covariance = covariance
         self.decay = decay

@@ -43,7 +43,7 @@ class MemoryBank(NegativeSampler):
 
     def __init__(self, size: int, weight: float = 1.0) -> None:
         super().__init__(weight)
-        checks.whole(self, 1, size=size)
+        checks.at_least(self, 1, size=size)
         self.size = size
         self.pointer = 0
         self.fill = 0

@@ -53,8 +53,7 @@ class RefinedNoiseNegatives(NegativeSampler):
         super().__init__(weight)
         check_ratio(self, ratio)
         checks.positive(self, std=std, step_size=step_size, temperature=temperature)
-        checks.whole(self, 0, 10**6, steps=steps)
-        checks.one_of(self, ("noise", "batch_and_noise"), denominator=denominator)
+        checks.at_least(self, 0, steps=steps)
         self.ratio = ratio
         self.std = std
         self.steps = steps

@@ -96,11 +96,9 @@ class VAENegatives(NegativeSampler):
         initial_weights: str | None = None,
     ) -> None:
         super().__init__(weight)
-        checks.whole(self, 1, 10**7, latent=latent, hidden=hidden, window=window, steps=steps)
+        checks.at_least(self, 1, window=window, steps=steps)
         checks.positive(self, learning_rate=learning_rate)
         check_ratio(self, ratio)
-        checks.one_of(self, ("window", "batch"), train_on=train_on)
-        checks.one_of(self, tuple(_AUTOENCODERS), autoencoder=autoencoder)
         if initial_weights is not None and autoencoder != "released":
             raise InputError("VAENegatives: initial_weights are of the released autoencoder; set autoencoder: released")
         self.latent = latent

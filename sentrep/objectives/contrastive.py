@@ -76,7 +76,6 @@ class Contrastive(Objective):
         checks.share(self, label_smoothing=label_smoothing)
         bonus = checks.given(hard_negative_weight=hard_negative_weight)
         checks.within(self, -80, 80, **bonus)  # its exponential, in float32
-        checks.whole(self, 0, **checks.given(block=block))
         self.temperature = temperature
         self.block = block
         self.label_smoothing = label_smoothing

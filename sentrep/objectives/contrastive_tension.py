@@ -51,7 +51,7 @@ class ContrastiveTension(Objective):
 
     def __init__(self, negatives: int = 7) -> None:
         super().__init__()
-        checks.whole(self, 1, negatives=negatives)
+        checks.at_least(self, 1, negatives=negatives)
         self.negatives = negatives
 
     def build(self, spec: EncoderSpec, services: EncoderServices) -> None:

@@ -87,11 +87,8 @@ class Denoising(Objective):
         token_deletion: float = 0.0,
     ) -> None:
         super().__init__()
-        checks.whole(self, 1, 10_000, layers=layers, heads=heads)
-        checks.whole(self, 1, 10**7, feed_forward=feed_forward)
+        checks.at_least(self, 1, layers=layers, heads=heads)
         checks.share(self, dropout=dropout, noise=noise, token_deletion=token_deletion)
-        checks.one_of(self, ("relu", "gelu"), activation=activation)
-        checks.one_of(self, ("positive", "anchor"), target=target)
         self.noise = noise
         self.target = target
         self.causal = causal

@@ -64,7 +64,6 @@ class Distillation(Objective):
     ) -> None:
         super().__init__()
         checks.positive(self, temperature=temperature, **checks.given(teacher_temperature=teacher_temperature))
-        checks.one_of(self, ("listnet", "listmle", "pointwise"), kind=kind)
         checks.within(self, 0, 1, first_share=first_share)
         self.model = model
         self.second_model = second_model

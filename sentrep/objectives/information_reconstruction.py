@@ -67,9 +67,8 @@ class InformationReconstruction(Objective):
         probability: float = 0.4,
     ) -> None:
         super().__init__()
-        checks.whole(self, 0, 10_000, **checks.given(layer=layer))
-        checks.whole(self, 1, 10_000, layers=layers, heads=heads)
-        checks.whole(self, 1, 10**7, feed_forward=feed_forward)
+        checks.at_least(self, 0, **checks.given(layer=layer))
+        checks.at_least(self, 1, layers=layers, heads=heads)
         checks.share(self, dropout=dropout)
         checks.within(self, 0, 1 - 1e-9, open_below=True, probability=probability)
         self.masking = MaskedLanguageModeling(probability)

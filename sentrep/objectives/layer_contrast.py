@@ -58,7 +58,6 @@ class LayerContrast(Objective):
         super().__init__()
         checks.positive(self, temperature=temperature)
         checks.not_negative(self, regularisation=regularisation)
-        checks.whole(self, 1, 10**7, projection=projection)
         self.temperature = temperature
         self.regularisation = regularisation
         self.projection = projection

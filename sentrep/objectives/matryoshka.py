@@ -49,7 +49,7 @@ class Matryoshka(Objective):
     def __init__(self, objective: Objective, dims: list[int], weights: list[float] | None = None) -> None:
         super().__init__()
         check_initialised(objective, "objective")
-        checks.whole(self, 1, **{f"dims[{place}]": dim for place, dim in enumerate(dims)})
+        checks.at_least(self, 1, **{f"dims[{place}]": dim for place, dim in enumerate(dims)})
         if not dims or len(set(dims)) < len(dims):
             raise InputError(f"Matryoshka: dims must be widths that differ, got {dims}")
         if weights is not None and len(weights) != len(dims):

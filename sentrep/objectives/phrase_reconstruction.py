@@ -75,8 +75,7 @@ class PhraseReconstruction(Objective):
     ) -> None:
         super().__init__()
         checks.within(self, 0, 1 - 1e-9, open_below=True, share=share)
-        checks.whole(self, 1, 10_000, layers=layers, heads=heads)
-        checks.whole(self, 1, 10**7, **checks.given(feed_forward=feed_forward))
+        checks.at_least(self, 1, layers=layers, heads=heads)
         checks.share(self, dropout=dropout)
         checks.not_negative(self, product=product, difference=difference)
         self.share, self.product, self.difference = share, product, difference

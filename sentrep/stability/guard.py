@@ -125,8 +125,7 @@ class NonFiniteGuard(Callback):
     """
 
     def __init__(self, action: Literal["stop", "skip"] = "stop", max_skips: int = 10) -> None:
-        checks.one_of(self, ("stop", "skip"), action=action)
-        checks.whole(self, 1, max_skips=max_skips)
+        checks.at_least(self, 1, max_skips=max_skips)
         self.action = action
         self.max_skips = max_skips
         self.skipped = 0

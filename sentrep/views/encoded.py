@@ -8,7 +8,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from sentrep import checks
 from sentrep.encoder import EncoderServices, SentenceEncoder
 from sentrep.random import plugin_draws
 from sentrep.types import EncoderSpec, Need, TextBatch, TokenBatch, Views
@@ -48,7 +47,6 @@ class EncodedViews(ViewMaker):
         positive_prompt: str | None = None,
     ) -> None:
         super().__init__()
-        checks.one_of(self, ("positive", "both"), perturbs=perturbs)
         self.augmentations = nn.ModuleList(augmentations or [])
         self.anchor_augmentations = nn.ModuleList(anchor_augmentations or [])
         self.perturbs = perturbs

@@ -73,8 +73,6 @@ class FeatureMask(Perturbation):
     ) -> None:
         checks.share(self, rate=rate)
         super().__init__(rate)
-        checks.one_of(self, ("trivial", "significant"), which=which)
-        checks.one_of(self, ("magnitude", "value"), by=by)
         self.which = which
         self.by = by
         self.rate = rate

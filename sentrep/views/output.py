@@ -8,7 +8,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sentrep import checks
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.random import plugin_draws
@@ -42,7 +41,6 @@ class OutputPerturbedViews(ViewMaker):
     def __init__(self, perturbation: Perturbation, negatives: Literal["copies", "second_view"] = "copies") -> None:
         super().__init__()
         check_place(perturbation, "output")
-        checks.one_of(self, ("copies", "second_view"), negatives=negatives)
         self.perturbation = perturbation
         self.negatives = negatives
 

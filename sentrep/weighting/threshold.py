@@ -42,7 +42,6 @@ class Threshold:
 
     def __init__(self, threshold: float, kind: Kind = "hard", softness: float = 0.05) -> None:
         checks.within("weighting", -1, 1, threshold=threshold)
-        checks.one_of("weighting", ("hard", "soft"), kind=kind)
         checks.positive("weighting", softness=softness)
         self.threshold = threshold
         self.kind = kind

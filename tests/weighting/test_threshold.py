@@ -37,7 +37,6 @@ def test_soft_weights_tend_to_hard_ones() -> None:
         ({"threshold": 1.01}, r"\[-1, 1\]"),
         ({"threshold": -2}, r"\[-1, 1\]"),
         ({"threshold": float("nan")}, r"\[-1, 1\]"),
-        ({"threshold": 0.5, "kind": "firm"}, "'hard' or 'soft'"),
         ({"threshold": 0.5, "kind": "soft", "softness": 0.0}, "softness"),
     ],
 )
