@@ -77,28 +77,6 @@ def test_pairs_are_written_counted_and_read_without_flags(
         assert next(iter(data.train_dataloader())).positive is not None
 
 
-def test_a_command_resumes_after_its_finished_shards(models: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert main(command(models, "whole.parquet")) == 0
-    translated: list[int] = []
-    finish = FinishedShards.add
-
-    def limited(self: FinishedShards, number: int, rows: Any) -> None:
-        if len(translated) == 3:
-            raise RuntimeError("pulled the plug")
-        translated.append(number)
-        finish(self, number, rows)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(FinishedShards, "add", limited)
-        assert main(command(models, "pairs.parquet")) == 1
-    assert len(parts("pairs.parquet")) == 3
-    monkeypatch.setattr(FinishedShards, "add", lambda *args: (translated.append(args[1]), finish(*args)))
-    assert main(command(models, "pairs.parquet")) == 0
-    assert translated == list(range(8))
-    assert Path("pairs.parquet").read_bytes() == Path("whole.parquet").read_bytes()
-    assert not Path("pairs.parquet.parts").exists()
-
-
 def test_other_settings_are_refused(
     models: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

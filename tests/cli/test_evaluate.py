@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
-import scipy.stats
-from evaluation.mteb_tasks import local_task, split
 
 from sentrep.cli import main
-from sentrep.encoder import SentenceEncoder
 from support import shared_path, toy_sentences
 
 SENTENCES = toy_sentences(60)
@@ -50,26 +46,6 @@ def test_nothing_is_replaced_unasked(model: str, capsys: pytest.CaptureFixture[s
     assert Path("scores.csv").read_text() == "mine"
     assert main([*words, "--overwrite", "true"]) == 0
     assert Path("scores.csv").read_text() != "mine"
-
-
-def test_tasks_of_mteb_are_scored_with_the_prompts_of_the_model(
-    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    mteb = pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
-    shutil.copytree(model, "prompted")
-    Path("prompted/config_sentence_transformers.json").write_text(json.dumps({"prompts": {"STS": "the dog : "}}))
-    pairs = {"sentence1": SENTENCES[:30], "sentence2": SENTENCES[30:], "score": [row % 4 for row in range(30)]}
-    task = local_task("STS", "cosine_spearman", {"test": split(pairs)}, min_score=0, max_score=4)
-    monkeypatch.setattr(mteb, "get_task", lambda name, **choice: task)
-    assert main(["evaluate", "prompted", "--mteb", "LocalSTS", "--output", "scores.json"]) == 0
-    assert "LocalSTS" in capsys.readouterr().out
-    report = json.loads(Path("scores.json").read_text())
-    (result,) = report["results"]
-    assert (report["suite"], result["name"]) == ("mteb", "LocalSTS")
-    encoder = SentenceEncoder.from_pretrained("prompted")
-    prompted = [["the dog : " + text for text in texts] for texts in (SENTENCES[:30], SENTENCES[30:])]
-    expected = scipy.stats.spearmanr(encoder.pairwise_cosine(*prompted), pairs["score"]).statistic
-    assert result["cosine_spearman"] == pytest.approx(100 * expected, abs=1e-3)
 
 
 @pytest.mark.slow

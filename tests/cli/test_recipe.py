@@ -36,20 +36,6 @@ def settings_of(words: list[str]) -> dict[str, Any]:
     return whole_tree("fit", *sort_words(words))
 
 
-def test_dicts_merge_deeply_and_the_later_wins() -> None:
-    base = {"model": {"objectives": {"a": PLUGIN}, "seed": 1}}
-    new = {"model": {"objectives": {"a": {"init_args": {"temperature": 0.03}}, "b": "Denoising"}}}
-    assert merge(base, new) == {
-        "model": {
-            "objectives": {
-                "a": {"class_path": "Contrastive", "init_args": {"temperature": 0.03, "label_smoothing": 0.1}},
-                "b": "Denoising",
-            },
-            "seed": 1,
-        }
-    }
-
-
 def test_arguments_may_be_given_without_init_args() -> None:
     assert merge("a.Contrastive", {"temperature": 0.2}) == {
         "class_path": "a.Contrastive",

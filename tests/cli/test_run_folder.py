@@ -77,21 +77,6 @@ def test_last_is_found_where_the_run_lies(words: list[str], folder: str, workpla
         assert checkpoints == [last]
 
 
-def test_a_saved_configuration_resumes_its_run(workplace: Path) -> None:
-    assert fit("--trainer.max_steps=2") == 0
-    words = [
-        "fit",
-        "-c",
-        str(RUN / "config.yaml"),
-        "--ckpt_path=last",
-        "--trainer.max_steps=3",
-        "--model.scheduler=constant",
-    ]
-    assert main(words) == 0
-    assert torch.load(RUN / "checkpoints" / "last.ckpt", weights_only=True)["global_step"] == 3
-    assert [path.name for path in RUN.parent.iterdir()] == ["version_0"]
-
-
 @pytest.mark.slow
 def test_a_loggers_own_version_and_a_test_keep_out_of_the_way(
     workplace: Path, capsys: pytest.CaptureFixture[str]

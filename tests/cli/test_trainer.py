@@ -15,7 +15,7 @@ import yaml
 from lightning.pytorch import Callback
 
 from sentrep.cli import main
-from support import forked, write_workplace
+from support import write_workplace
 
 MY_OBJECTIVE = '''
 from sentrep import Objective
@@ -85,17 +85,6 @@ def test_fit_keeps_the_best_and_the_last_checkpoint_beside_the_config(workplace:
     assert {"seed_everything", "trainer.max_steps", "data.fingerprint", "model.encoder.pooling"} <= told.keys()
     assert not any(key.startswith("trainer.logger") for key in told)  # which may hold a password
     assert not any("init_args" in key or isinstance(value, dict) for key, value in told.items())
-
-
-@pytest.mark.parametrize(
-    ("kind", "package"), [("WandbLogger", "wandb"), ("MLFlowLogger", "mlflow"), ("CometLogger", "comet")]
-)
-def test_a_loggers_missing_package_is_named(
-    kind: str, package: str, workplace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("lightning.pytorch.loggers")
-    assert fit("--trainer.logger", kind) == 1
-    assert re.search(rf"{package}\S* not met.*pip install .*{package}", error_of(capsys))
 
 
 @pytest.mark.slow
@@ -262,28 +251,3 @@ def test_the_recipe_with_all_plugins_at_once_trains(workplace: Path, teacher: st
     (recipe,) = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     (workplace / "all.yaml").write_text(recipe.replace("TRAINED_SIMCSE", teacher))
     assert fit("-c", "all.yaml", "--model.head", "null", "--trainer.max_steps", "2") == 0
-
-
-def test_a_class_of_the_user_with_the_name_of_the_recipes_class_is_built(workplace: Path) -> None:
-    """In a process of its own, where two classes of one name disturb no other test."""
-    Path("mine.py").write_text(
-        "import torch\nfrom sentrep import objectives\n"
-        "class Contrastive(objectives.Objective):\n"
-        "    def forward(self, views, batch):\n        return views.anchor.square().mean()\n"
-        "class AdamW(torch.optim.SGD):\n    pass\n"
-    )
-    words = ["--model.objectives.simcse=mine.Contrastive", "--model.optimizer=mine.AdamW", "--report=null"]
-    process = forked(main, ["fit", "-c", "run.yaml", *words], said="said.txt")
-    process.join()
-    assert process.exitcode == 0, Path("said.txt").read_text()
-    model = saved_config(workplace)["model"]
-    assert model["objectives"]["simcse"]["class_path"] == "mine.Contrastive"
-    assert model["optimizer"]["class_path"] == "mine.AdamW"
-    content = torch.load(workplace / "runs/run/version_0/checkpoints/last.ckpt", weights_only=True)
-    assert not any("exp_avg" in state for state in content["optimizer_states"][0]["state"].values())  # not AdamW's
-    process = forked(main, ["fit", "-c", "run.yaml", "--ckpt_path=last", "--trainer.max_steps=6"], said="said.txt")
-    process.join()
-    assert process.exitcode == 1
-    said = Path("said.txt").read_text()
-    assert "model.objectives.simcse: 'mine.Contrastive' in the checkpoint, 'Contrastive' now" in said
-    assert "model.optimizer: 'mine.AdamW' in the checkpoint, 'AdamW' now" in said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from lightning.pytorch import Callback, Trainer
-from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 
 from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule
@@ -164,18 +163,6 @@ def test_accumulated_batches_are_one_step(tmp_path: Path, data: SentRepDataModul
     report = RunReport()
     make_trainer(tmp_path, report, max_steps=4, accumulate_grad_batches=2).fit(make_module(), data)
     assert steps_of(report, "train/loss") == [2, 4]
-
-
-def test_labels_that_end_the_training_are_named(
-    tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str]
-) -> None:
-    callbacks = [RunReport(), EarlyStopping("val/sts", mode="max")]
-    make_trainer(tmp_path, callbacks[0], callbacks=callbacks, enable_checkpointing=False, max_steps=2).fit(
-        make_module(), data
-    )
-    out = capsys.readouterr().out
-    assert "The last step, 2, was kept, and val/sts could end the training; the gold scores of first, second" in out
-    assert json.loads((tmp_path / "run" / "selection.json").read_text())["labels"] == ["first", "second"]
 
 
 def test_validations_change_nothing_in_the_training(tmp_path: Path, data: SentRepDataModule) -> None:
