@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import functools
-import io
 from typing import Any, cast
 
 import pytest
@@ -106,34 +104,6 @@ def test_global_random_state_is_left_alone(kind: str) -> None:
     before = torch.random.get_rng_state()
     _after(kind).sample(*embeddings(2))
     assert torch.equal(torch.random.get_rng_state(), before)
-
-
-@every_kind
-def test_state_goes_through_a_safe_checkpoint_in_mid_stream(kind: str) -> None:
-    sampler, other = _after(kind, steps=3), built(kind)
-    file = io.BytesIO()
-    torch.save(sampler.state_dict(), file)
-    file.seek(0)
-    before = copy.deepcopy(sampler.state_dict())
-    other.load_state_dict(sampler.state_dict())
-    advance(other, embeddings(7)[0])  # which is no other's
-    assert_same(sampler.state_dict(), before)
-    other.load_state_dict(torch.load(file, weights_only=True))
-    other.step = sampler.step  # as `SentRepModule` sets it
-    for step in range(3, 6):
-        assert torch.equal(sampler.sample(*embeddings(step)), other.sample(*embeddings(step)))
-        advance(sampler, embeddings(step)[0])
-        advance(other, embeddings(step)[0])
-    assert_same(sampler.state_dict(), other.state_dict())
-
-
-@every_kind
-def test_update_works_without_gradients_enabled(kind: str) -> None:
-    sampler = built(kind)
-    with torch.no_grad():
-        for step in range(2):
-            advance(sampler, embeddings(step)[0])
-    assert_same(sampler.state_dict(), _after(kind).state_dict())
 
 
 @every_kind

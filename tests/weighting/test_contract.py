@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sentrep import PairWeighting, TextBatch, weighting
 from sentrep.objectives import Contrastive
-from sentrep.weighting import ComplementaryWeighting, SelfWeighting
+from sentrep.weighting import ComplementaryWeighting, OnlyExtraNegatives, SelfWeighting
 from support import plugged, rebuilt, text_batch, tiny_encoder
 from weighting.test_complementary import ANCHORS, Fixed, views
 
@@ -24,6 +24,7 @@ CASES: dict[str, Callable[[str], PairWeighting]] = {
     "self": lambda teacher: SelfWeighting(0.1),
     "self, soft": lambda teacher: SelfWeighting(0.1, kind="soft"),
     "self, noise free": lambda teacher: SelfWeighting(0.1, mask_noise=False),
+    "only extra": lambda teacher: OnlyExtraNegatives(),
 }
 NOISE = torch.randn(5, 32, generator=torch.Generator().manual_seed(1))
 
@@ -57,7 +58,8 @@ def test_weights_are_finite_not_negative_and_without_gradient(
     assert (weights >= 0).all()
     assert not weights.requires_grad
     assert all(torch.equal(one, two) for one, two in zip(before, (x.anchor, x.positive, noise), strict=True))
-    assert set(pairs.metrics) == {"masked"} | ({"masked_extra"} if len(noise) else set())
+    masked = {"masked"} | ({"masked_extra"} if len(noise) else set())
+    assert set(pairs.metrics) == (set() if isinstance(pairs, OnlyExtraNegatives) else masked)
     assert all(value.shape == () and 0 <= value <= 1 for value in pairs.metrics.values())
 
 
