@@ -56,7 +56,11 @@ def main() -> None:
     if sys.argv[1:] == ["--first"]:
         FIRST.write_text(first_page(), encoding="utf-8")
         return
+    import keys
+
     made = {
+        DOCS / "keys.md": keys.page(),
+        DOCS / "recipe.schema.json": keys.schema(),
         **api_pages(),
         **method_pages(),
         COMMANDS: with_help(COMMANDS.read_text(encoding="utf-8")),
@@ -177,7 +181,17 @@ def help_of(command: str) -> str:
     out = StringIO()
     with patch.dict("os.environ", COLUMNS="84"), patch.object(sys, "argv", ["sentrep"]), redirect_stdout(out):
         sentrep([*command.split(), "--help"])
-    return re.sub(r"(options:\n)?  -h, --help .*exit\.\n(?(1)\n?(?=\S|\Z))", "", out.getvalue())
+    return shorter(out.getvalue())
+
+
+def shorter(text: str) -> str:
+    """A help without the parts that say what other parts say: the list of flags, ``--help``, its title again, types."""
+    text = re.sub(r"(options:\n)?  -h, --help .*exit\.\n(?(1)\n?(?=\S|\Z))", "", text)
+    text = re.sub(r"\(required,\s+type:[^)]*\)", "(required)", re.sub(r"\(type:[^()]*?,\s+default:", "(default:", text))
+    if re.search(r"^usage: .* \[--", text, re.MULTILINE):
+        text = re.sub(r"^usage: (sentrep \w+)(.*\n)(?: .*\n)*\n", "", text)
+        text = re.sub(r"^[A-Z].*:\n(?=  )", "options:\n", text, flags=re.MULTILINE)
+    return text
 
 
 # methods
@@ -242,10 +256,12 @@ def recipes(names: list[str]) -> str:
     name, first = next(iter(said.items()))
     keys = ("title", "runs_on", "expect")
     lines = [[f"`{recipe}`", *(about.get(key, "") for key in keys)] for recipe, about in said.items()]
+    for line in lines[1:]:  # the same method on another model
+        line[1] = re.sub(rf": {re.escape(first['title'].partition(': ')[2])}$", ".", line[1])
     about = table(["recipe", "description", "runs on", "expected score"], lines, left=4)
     notes = ONCE.sub("", first.get("notes", ""))
     arxiv = " ([arXiv:{0}](https://arxiv.org/abs/{0}))".format(first["arxiv"]) if "arxiv" in first else ""
-    local = "" if first.get("local", "") == LOCAL else f"Without network {first.get('local', '')}. "
+    local = "" if first.get("local", "") == LOCAL else f"Without a network {first.get('local', '')}. "
     small = f"Small: {first['small']}. " if "small" in first else ""
     return f"Paper: {first.get('paper', '')}{arxiv}\n\n{about}\n`sentrep fit -c {name}`. {local}{small}{notes}"
 

@@ -42,6 +42,8 @@ PAGES = [
     if path.stem not in OTHERS and re.search(r"^```(console|python)$", path.read_text(encoding="utf-8"), re.MULTILINE)
 ]
 """tests/test_docs_examples.py runs those of docs/writing."""
+WALKS = ("docs/fine-tune.md",)
+"""Pages whose commands run in full: the tasks of a newcomer."""
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 STEPS = "--trainer.max_steps 2 --trainer.val_check_interval 2"
 SHORT = {
@@ -58,6 +60,7 @@ ELSEWHERE = {
     "pip install": "its extras are checked",
     "hf upload": "needs an account",
     "jupyter lab": "is a server",
+    "tensorboard": "is a server",
     "python examples/llm_rewrites.py corpus.txt": "asks a server",
     "python benchmarks/": "tests/test_benchmarks.py runs these",
 }
@@ -195,6 +198,7 @@ def put_files(desk: Path, shown: str) -> None:
         "lines.txt": ("wiki/heldout.txt", 20),
         "wiki_rewrites.tsv": ("pairs/wiki_rewrites.tsv", 1200),
         "pairs.tsv": ("pairs/wiki_rewrites.tsv", 1200),
+        "pairs.csv": ("pairs/nli_triplets.csv", 321),
     }
     for name, (source, count) in first_lines.items():
         if name in shown or (name == "sentences.txt" and "simcse/" in shown):
@@ -271,7 +275,7 @@ class Page:
         if words[0] != "sentrep":
             subprocess.run(["bash", "-c", f"set -eo pipefail; {command}"], check=True, cwd=self.desk)
             return
-        complete = self.page == README and words[1] == "quickstart"
+        complete = self.page in WALKS or (self.page == README and words[1] == "quickstart")
         with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
             status = main(words[1:] if complete else [*words[1:], *self.shorter(words)])
         said = f"{self.page}: {command}\n{out.getvalue()[-2000:]}{err.getvalue()[-2000:]}"
@@ -279,7 +283,7 @@ class Page:
             assert "cannot be downloaded from the Hub" in said, said
             return
         assert status == 0, said
-        if complete:
+        if complete and self.page == README:
             shown = [line for line in printed if re.match(r" \S", line) and re.search(r"\d\.\d", line)]
             assert [
                 numbers(line) for line in shown if numbers(line) not in map(numbers, out.getvalue().splitlines())

@@ -65,7 +65,8 @@ def fit(words: list[str]) -> int:
       checkpoint, collapse, guard, report
                   callbacks; null removes one
 
-    'sentrep recipes show NAME' prints a recipe.
+    'sentrep recipes show NAME' prints a recipe. All keys and their defaults:
+    https://sentrep.github.io/sentrep/keys.html
     """
     return _run("fit", words)
 
