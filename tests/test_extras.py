@@ -23,8 +23,7 @@ def translator(folder: Path) -> None:
         raise ImportError("no sentencepiece")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translation, "read_tokenizer", missing)
-        patch.setattr(translation, "read_config", lambda *arguments: None)
+        patch.setattr(translation.AutoTokenizer, "from_pretrained", missing)
         Translator(str(folder))
 
 

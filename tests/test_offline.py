@@ -10,7 +10,7 @@ import pytest
 
 from sentrep import InputError
 from sentrep.data import load
-from sentrep.encoder.loading.sources import open_source
+from sentrep.encoder.loading.model import open_model
 
 ELSEWHERE = ("192.0.2.1", 80)  # an address that belongs to nobody (RFC 5737)
 TRY = "import socket; s = socket.socket(); s.settimeout(1); s.connect(('192.0.2.1', 80))"
@@ -40,7 +40,7 @@ def test_the_hub_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, capfd: pytes
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(InputError, match="the model hub did not answer"):
-        open_source("owner/no-such-model")
+        open_model("owner/no-such-model")
     with pytest.raises(InputError, match="cannot be downloaded from the Hub"):
         load("owner/name")
     assert "Retrying" not in capfd.readouterr().err

@@ -82,7 +82,7 @@ def assert_trained(folder: Path) -> None:
     for path in folder.rglob("*.ckpt"):
         state = torch.load(path, weights_only=True)["state_dict"]
         assert all(value.isfinite().all() for value in state.values() if isinstance(value, torch.Tensor))
-    for model in folder.rglob("model/sentrep.json"):
+    for model in folder.rglob("model/modules.json"):
         vectors = SentenceEncoder.from_pretrained(model.parent).encode(["a sentence", "another"])
         assert torch.as_tensor(vectors).isfinite().all()
 
@@ -101,7 +101,7 @@ def test_the_stock_recipe_trains_with_each_option(
     assert_trained(tmp_path)
     saves = "no checkpoints" not in name and name != "fast_dev_run"
     assert bool(list(tmp_path.rglob("last.ckpt"))) == saves
-    assert bool(list(tmp_path.rglob("model/sentrep.json"))) == (name != "fast_dev_run")
+    assert bool(list(tmp_path.rglob("model/modules.json"))) == (name != "fast_dev_run")
 
 
 @pytest.mark.slow

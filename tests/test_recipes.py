@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -217,9 +216,9 @@ def test_lora_is_laid_over_a_recipe_and_exported_without_it(tiny: list[str], tmp
     (checkpoint,) = tmp_path.rglob("last.ckpt")
     content = torch.load(checkpoint, weights_only=True)
     settings = {"rank": 2, "alpha": 16.0, "dropout": 0.0, "targets": ["query", "value"], "also": []}
-    assert content["sentrep"]["settings"]["adapter"] == settings
+    assert content["sentrep"]["training"]["adapter"] == settings
     assert main(["export", str(checkpoint), "--output", str(tmp_path / "model")]) == 0
-    assert json.loads((tmp_path / "model" / "sentrep.json").read_text(encoding="utf-8"))["adapter"] is None
+    assert not (tmp_path / "model" / "adapter_config.json").exists()
     vectors = [SentenceEncoder.from_pretrained(name).encode(["a dog"]) for name in (checkpoint, tmp_path / "model")]
     np.testing.assert_allclose(*vectors, atol=1e-6)
 

@@ -5,13 +5,14 @@ tests/test_strangers.py has the attacks by the JSON files of a model folder.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import html
 import io
 import json
 import pickle
 import re
-import warnings
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import yaml
 from markdown_it import MarkdownIt
 from rich.console import Console
 from safetensors import safe_open
@@ -184,10 +184,9 @@ def test_pickled_code_does_not_run(form: str, checkpoint: dict[str, Any], tmp_pa
 def test_pickled_code_in_a_dense_layer_does_not_run(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     tiny_encoder(pooling="mean", modules=[Dense("tanh")]).save_pretrained(folder)
-    for file in ("sentrep.json", "2_Dense/model.safetensors"):
-        (folder / file).unlink()
+    (folder / "2_Dense/model.safetensors").unlink()
     torch.save({"linear.weight": Bomb(tmp_path / "ran")}, folder / "2_Dense" / "pytorch_model.bin")
-    with pytest.raises(InputError, match="missing or damaged"):
+    with pytest.raises(InputError, match="this folder holds no model"):
         SentenceEncoder.from_pretrained(folder)
     assert not (tmp_path / "ran").exists()
 
@@ -209,27 +208,59 @@ def test_every_load_of_torch_runs_no_code() -> None:
         recipe.read("{a: !!python/object/apply:os.getcwd []}")
 
 
-def test_a_folder_cannot_give_itself_permission(tmp_path: Path) -> None:
-    tiny_encoder().save_pretrained(tmp_path)
-    stored = json.loads((tmp_path / "sentrep.json").read_text())
-    for key, value in {"trust_remote_code": True, "tokenizer": "/etc", "backbone": "/etc", "revision": "x"}.items():
-        (tmp_path / "sentrep.json").write_text(json.dumps({**stored, key: value}))
-        with pytest.raises(InputError, match=rf"sentrep\.json: unknown setting '{key}'"):
-            SentenceEncoder.from_pretrained(tmp_path)
+EVIL = """
+from pathlib import Path
+Path(__file__).with_name("ran").touch()
+from transformers import BertConfig as Config, BertModel as Model, BertTokenizerFast as Tokenizer
+class Module: pass
+"""
+AUTO = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model", "AutoTokenizer": ["evil.Tokenizer", "evil.Tokenizer"]}
+
+
+@pytest.mark.parametrize(
+    ("file", "keys"),
+    [
+        ("config.json", {"auto_map": AUTO}),
+        ("config.json", {"auto_map": AUTO, "trust_remote_code": True}),
+        ("config.json", {"auto_map": AUTO, "model_type": "evil"}),
+        ("config.json", {"_attn_implementation": "evil/kernel"}),
+        ("config.json", {"quantization_config": {"quant_method": "evil"}}),
+        ("tokenizer_config.json", {"auto_map": AUTO, "tokenizer_class": "EvilTokenizer"}),
+        ("sentence_bert_config.json", {"model_args": {"trust_remote_code": True}, "auto_map": AUTO}),
+        ("modules.json", "evil.Module"),
+        ("modules.json", "sentrep.evil.Module"),
+        ("modules.json", "os.system"),
+    ],
+)
+def test_a_strangers_folder_runs_no_code(file: str, keys: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    tiny_encoder(pooling="mean").save_pretrained(folder)
+    (folder / "evil.py").write_text(EVIL)
+    content = json.loads((folder / file).read_text())
+    if file == "modules.json":
+        content[1]["type"] = keys
+    else:
+        content |= keys
+        if "model_args" in keys:
+            config = json.loads((folder / "config.json").read_text())
+            (folder / "config.json").write_text(json.dumps({**config, "auto_map": AUTO}))
+    (folder / file).write_text(json.dumps(content))
+    for load in (SentenceEncoder.from_pretrained, lambda name: SentenceEncoder(str(name))):
+        with contextlib.suppress(InputError):
+            load(folder)
+    assert not list(tmp_path.rglob("ran"))
+    assert not any("evil" in name for name in sys.modules)
 
 
 def test_a_checkpoint_cannot_give_itself_permission(checkpoint: dict[str, Any], tmp_path: Path) -> None:
     settings = checkpoint["hyper_parameters"]["encoder"].setdefault("init_args", {})
     settings["backbone"] = {"name": "evil/model", "trust_remote_code": True}
     assert recorded_arguments(checkpoint, "x.ckpt")["encoder"]["init_args"]["backbone"] == "x.ckpt"
-    checkpoint["sentrep"]["settings"]["trust_remote_code"] = True
-    with pytest.raises(InputError, match="unknown setting 'trust_remote_code'"):
-        SentenceEncoder.from_pretrained(written(checkpoint, tmp_path))
 
 
-@pytest.mark.parametrize("name", ["../outside.txt", "/outside.txt", "a/b.txt", "..", "", "a\0b"])
-def test_a_checkpoints_tokenizer_stays_in_its_folder(name: str, checkpoint: dict[str, Any], tmp_path: Path) -> None:
-    checkpoint["sentrep"]["tokenizer"][name] = "x"
+@pytest.mark.parametrize("name", ["../outside.txt", "/outside.txt", "..", "a\0b"])
+def test_the_files_of_a_checkpoint_stay_in_its_folder(name: str, checkpoint: dict[str, Any], tmp_path: Path) -> None:
+    checkpoint["sentrep"]["files"][name] = "x"
     with pytest.raises(InputError, match=r"stranger\.ckpt: "):
         SentenceEncoder.from_pretrained(written(checkpoint, tmp_path))
 
@@ -237,7 +268,6 @@ def test_a_checkpoints_tokenizer_stays_in_its_folder(name: str, checkpoint: dict
 @pytest.mark.parametrize(("place", "inner"), [(0, "../other"), (1, "/etc"), (1, "1_Pooling/../..")])
 def test_the_modules_of_a_folder_stay_in_it(place: int, inner: str, tmp_path: Path) -> None:
     tiny_encoder(pooling="mean").save_pretrained(tmp_path / "model")
-    (tmp_path / "model" / "sentrep.json").unlink()
     file = tmp_path / "model" / "modules.json"
     modules = json.loads(file.read_text())
     modules[place]["path"] = inner
@@ -316,21 +346,6 @@ def test_a_report_shows_hostile_texts_as_they_are(name: str, tmp_path: Path) -> 
     report.print(True, console)
     assert screen.getvalue().count(seen(name)) >= 2  # set and note
     assert "\x1b" not in "".join([screen.getvalue(), *(path.read_text("utf-8") for path in tmp_path.iterdir())])
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_model_card_shows_hostile_prompts_as_they_are(name: str, tmp_path: Path) -> None:
-    if name == "surrogate":
-        return  # no tokenizer takes it
-    encoder = tiny_encoder(prompt=f'{HOSTILE[name]} "[X]" means [MASK].')
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        encoder.save_pretrained(tmp_path)
-    front, body = re.fullmatch(r"---\n(.*?)\n---\n(.*)", (tmp_path / "README.md").read_text(), re.DOTALL).groups()
-    assert list(yaml.safe_load(front)) == ["library_name", "pipeline_tag", "tags"]
-    tags, letters = in_markdown(body)
-    assert tags == {"h1", "p", "pre", "code"}
-    assert seen(name) in letters
 
 
 def test_names_are_harmless_in_a_comparisons_report_and_picture(tmp_path: Path) -> None:

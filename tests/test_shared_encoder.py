@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -125,10 +125,10 @@ class Waiting(list[str]):
         super().__init__(sentences)
         self.asked, self.go = threading.Event(), threading.Event()
 
-    def __getitem__(self, place: Any) -> Any:
+    def __iter__(self) -> Iterator[str]:
         self.asked.set()
         self.go.wait(60)
-        return super().__getitem__(place)
+        return super().__iter__()
 
 
 @pytest.mark.parametrize("name", ["vectors", "tokens"])

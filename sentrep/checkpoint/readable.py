@@ -10,8 +10,7 @@ import torch
 from lightning.pytorch import Trainer
 from torch import nn
 
-from sentrep.checkpoint.rebuild import payload
-from sentrep.encoder.loading.weights import check_rebuilds
+from sentrep.encoder.encoder import check_writable
 from sentrep.errors import InputError
 
 _READABLE = (torch.Tensor, nn.Parameter, int, float, bool, str, type(None))
@@ -37,7 +36,7 @@ def check_state(trainer: Trainer, module: Any) -> None:
                 f"{kind.__name__} ({name}) has only one of get_extra_state and set_extra_state, so its checkpoint "
                 "could not be resumed; write both"
             )
-    check_rebuilds(payload(module.encoder, module.seed, None), module.state_dict())
+    check_writable(module.encoder)
     plugins = {"objectives": module.objectives.state_dict(), "views": module.views.state_dict()}
     callbacks = {callback.state_key: callback.state_dict() for callback in trainer.callbacks}  # type: ignore[attr-defined]
     check_readable({**plugins, "callbacks": callbacks})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import importlib.metadata
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,9 +12,7 @@ from lightning.pytorch import LightningModule
 from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.config import to_config
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.loading.backbones import architecture
-from sentrep.encoder.loading.tokenizers import tokenizer_files
-from sentrep.encoder.loading.trained import hub_name
+from sentrep.encoder.loading.folders import small_files
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import FORMAT, read_checkpoint
 from sentrep.version import __version__
@@ -41,7 +38,7 @@ def record(module: Any) -> None:
 
 
 def payload(encoder: SentenceEncoder, seed: int, data: str | None, lm_head: str | None = None) -> dict[str, Any]:
-    """The description that makes a checkpoint self-contained: architecture, tokenizer, settings and origin.
+    """What makes a checkpoint self-contained: the small files of the encoder's folder, its training and its origin.
 
     Args:
         encoder: the trained one.
@@ -52,11 +49,8 @@ def payload(encoder: SentenceEncoder, seed: int, data: str | None, lm_head: str 
     return {
         "format": FORMAT,
         "version": __version__,
-        "base": hub_name(encoder.init_args["backbone"]),
-        "architecture": architecture(encoder.backbone),
-        **({"pooler": encoder.spare_pooler} if encoder.spare_pooler else {}),
-        "tokenizer": tokenizer_files(encoder.tokenize.tokenizer),
-        "settings": dataclasses.asdict(encoder.settings),
+        "files": small_files(encoder.model),
+        "training": encoder.training_settings,
         "seed": seed,
         "data": data,
         "lm_head": lm_head,

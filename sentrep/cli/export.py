@@ -42,7 +42,7 @@ def export(
     from sentrep.data.text import load
     from sentrep.encoder import SentenceEncoder, fit_whitening, write_graph
     from sentrep.encoder.graph import require_export
-    from sentrep.encoder.loading.st_folders import remove_graph
+    from sentrep.encoder.loading.folders import remove_graph
 
     if format is not None:
         require_export()

@@ -44,7 +44,8 @@ class EncoderCopy(nn.Module):
         self.trainable = trainable
         self.momentum = momentum
         self._followed = () if momentum is None else ((source, 1 - momentum),)  # in tuples, so that it is no child
-        self.encoder = deepcopy(source, {id(source.tokenize): source.tokenize})  # one tokenizer for both
+        words: Any = source.tokenize
+        self.encoder = deepcopy(source, {id(part): part for part in (words, words.tokenizer)})  # for both
         self.encoder.set_compute(replace(self.encoder.compute, compile=False))  # torch compiles for 8 shapes in all
         if not trainable:
             self.requires_grad_(False)

@@ -1,82 +1,84 @@
-"""Encoding many sentences: sorted by length, in batches of about equal work."""
+"""Texts to vectors, by the `SentenceTransformer` inside an encoder."""
 
 from __future__ import annotations
 
-import functools
-import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
+from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from sentrep import distributed
 from sentrep.encoder.compute.rows import to_device
 from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.errors import InputError
-from sentrep.functional.similarity import cosine_similarity_matrix, unit
-from sentrep.io.bars import progress_bar
+from sentrep.functional.similarity import unit
+from sentrep.io.chunks import chunks_of
 from sentrep.types import TokenBatch
 
-logger = logging.getLogger("sentrep")
-
-AVERAGE_TOKENS = 32
-"""A batch holds ``batch_size`` × this many tokens, padding included: the work of that many average sentences."""
-
-WINDOW = 1 << 14
-"""Sentences that are sorted by length together; while one window is encoded, the next one is tokenised. Beside the
-vectors themselves, memory does not grow with the text."""
+_UNLIMITED = 10**6
+"""Tokens from which on a tokenizer's limit stands for none."""
 
 
-_NORMS = {"euclidean": 2.0, "manhattan": 1.0}
-"""Of the difference of two vectors."""
+def _of_model(name: str) -> Any:
+    """An attribute of the model inside."""
+
+    def get(encoder: Any) -> Any:
+        return getattr(encoder.model, name)
+
+    def put(encoder: Any, value: Any) -> None:
+        setattr(encoder.model, name, value)
+
+    return property(get, put)
 
 
 class TextEncoder(ABC):
-    """Turns texts into vectors, by torch (`SentenceEncoder`) or an exported graph (`GraphEncoder`).
+    """Turns texts into vectors with a `SentenceTransformer`, by torch (`SentenceEncoder`) or a graph (`GraphEncoder`).
 
     Attributes:
-        tokenize: text to token ids.
-        max_seq_length: longest sequence of `encode`, in tokens; None for the model's own limit.
+        model: the `SentenceTransformer`.
+        tokenize: text to token ids for training.
         prompts: texts before a sentence, by name: ``query`` for `encode_query`, ``document`` (or ``passage``,
             ``corpus``) for `encode_document`.
         default_prompt_name: name of the prompt of `encode`; None for none.
         similarity_fn_name: what `similarity` computes: cosine, dot, euclidean or manhattan.
         truncate_dim: dimensions that `encode` keeps; None for all.
-        include_prompt: whether the pooling reads the tokens of a prompt.
+        similarity: similarities of all pairs: (n, D), (m, D) → (n, m).
+        similarity_pairwise: similarities of row i with row i: (n, D), (n, D) → (n,).
     """
 
     tokenize: TextTokenizer
-    max_seq_length: int | None
-    prompts: dict[str, str]
-    default_prompt_name: str | None
-    similarity_fn_name: str
-    truncate_dim: int | None
-    include_prompt: bool
+    prompts: dict[str, str] = _of_model("prompts")
+    default_prompt_name: str | None = _of_model("default_prompt_name")
+    similarity_fn_name: Any = _of_model("similarity_fn_name")
+    truncate_dim: int | None = _of_model("truncate_dim")
+    similarity: Callable[..., Tensor] = _of_model("similarity")
+    similarity_pairwise: Callable[..., Tensor] = _of_model("similarity_pairwise")
 
     @property
     @abstractmethod
+    def model(self) -> SentenceTransformer:
+        """The model inside, of sentence-transformers."""
+
+    @property
     def device(self) -> torch.device:
-        """Where token ids are wanted."""
+        """Where the parameters are."""
+        return self.model.device
 
     @property
-    @abstractmethod
-    def embedding_dim(self) -> int:
-        """D, the width of what `encode` gives."""
+    def max_seq_length(self) -> int | None:
+        """Longest sequence of `encode`, in tokens; with a prompt, the length of the text alone; None for no limit."""
+        length = self.model.max_seq_length
+        return None if length is None or length > _UNLIMITED else length
 
-    @property
-    @abstractmethod
-    def normalizes(self) -> bool:
-        """Whether vectors have length 1."""
-
-    @abstractmethod
-    def embed(self, tokens: TokenBatch) -> Tensor:
-        """Vectors (B, D) as `encode` gives them."""
+    @max_seq_length.setter
+    def max_seq_length(self, length: int | None) -> None:
+        limit = self.tokenize.limit
+        found = [number for number in (length, limit) if number is not None]
+        self.model.max_seq_length = min(found, default=1 << 30)
 
     def evaluating(self) -> TextEncoder:
         """The same encoder in evaluation mode; the mode of this object does not change."""
@@ -87,23 +89,16 @@ class TextEncoder(ABC):
         sentences: str | Sequence[str],
         batch_size: int = 32,
         show_progress_bar: bool | None = None,
-        convert_to_numpy: bool = True,
-        convert_to_tensor: bool = False,
-        normalize_embeddings: bool = False,
-        truncate_dim: int | None = None,
-        prompt: str | None = None,
-    ) -> np.ndarray | Tensor | list[Tensor]:
-        """Vectors of sentences, in evaluation mode; names and defaults as in sentence-transformers.
+        **options: Any,
+    ) -> Any:
+        """Vectors of sentences, in evaluation mode: `SentenceTransformer.encode`.
 
         Args:
             sentences: one sentence, or any number of them.
-            batch_size: sentences of average length in one forward pass; shorter sentences make larger batches.
+            batch_size: sentences in one forward pass.
             show_progress_bar: None shows it when logging is at INFO or below.
-            convert_to_numpy: return one numpy array.
-            convert_to_tensor: return one tensor on the encoder's device; takes precedence.
-            normalize_embeddings: scale every vector to length 1.
-            truncate_dim: number of first dimensions to keep; vectors that a module has normalised are normalised again.
-            prompt: text before each sentence; None for the default prompt (``default_prompt_name``).
+            options: of sentence-transformers, such as ``prompt``, ``prompt_name``, ``convert_to_numpy``,
+                ``convert_to_tensor``, ``normalize_embeddings``, ``truncate_dim``, ``pool``.
 
         Returns:
             (n, D) float32; (D,) for a single sentence; a list of n tensors when neither conversion is wanted.
@@ -111,48 +106,37 @@ class TextEncoder(ABC):
         Raises:
             InputError: for anything in ``sentences`` that is not a string, or is no valid Unicode.
         """
-        single = isinstance(sentences, str)
-        vectors = encode(self, as_list(sentences), batch_size, show_progress_bar, False, prompt, truncate_dim)
-        if normalize_embeddings:
-            vectors = unit(vectors)
-        found = vectors[0] if single else vectors
-        if convert_to_tensor:
-            return found.to(self.device)
-        if convert_to_numpy:
-            return found.numpy()
-        return found if single else list(vectors)
+        texts = self._texts(sentences)
+        return self.evaluating().model.encode(
+            texts, batch_size=batch_size, show_progress_bar=show_progress_bar, **options
+        )
 
-    def encode_query(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
+    def encode_query(self, sentences: str | Sequence[str], **options: Any) -> Any:
         """`encode` with the prompt called ``query`` before each text, if the model has it."""
-        return self.encode(sentences, prompt=_first(self.prompts, "query"), **options)
+        return self.evaluating().model.encode_query(self._texts(sentences), **options)
 
-    def encode_document(self, sentences: str | Sequence[str], **options: Any) -> np.ndarray | Tensor | list[Tensor]:
+    def encode_document(self, sentences: str | Sequence[str], **options: Any) -> Any:
         """`encode` with the prompt called ``document``, ``passage`` or ``corpus``, the first that the model has."""
-        return self.encode(sentences, prompt=_first(self.prompts, "document", "passage", "corpus"), **options)
+        return self.evaluating().model.encode_document(self._texts(sentences), **options)
 
     def pairwise_cosine(
         self, first: Sequence[str], second: Sequence[str], batch_size: int = 32, show_progress_bar: bool | None = None
     ) -> Tensor:
         """Cosine of P sentence pairs, (P,) float32 on the CPU; every distinct sentence is encoded once."""
-        run = functools.partial(encode, self, batch_size=batch_size, show_progress_bar=show_progress_bar)
+
+        def run(sentences: Sequence[str]) -> Tensor:
+            return encode(self, sentences, batch_size, show_progress_bar)
+
         one, other = encode_pairs(run, first, second)
         return (one * other).sum(1)
 
-    def similarity(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
-        """`similarity_fn_name` of all pairs: (n, D), (m, D) → (n, m)."""
-        one, other = torch.as_tensor(embeddings1), torch.as_tensor(embeddings2)
-        if self.similarity_fn_name == "cosine":
-            return cosine_similarity_matrix(one, other)
-        if self.similarity_fn_name == "dot":
-            return one @ other.T
-        return -torch.cdist(one, other, p=_NORMS[self.similarity_fn_name])
-
-    def similarity_pairwise(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
-        """`similarity_fn_name` of row i with row i: (n, D), (n, D) → (n,)."""
-        one, other = torch.as_tensor(embeddings1), torch.as_tensor(embeddings2)
-        if self.similarity_fn_name in _NORMS:
-            return -(one - other).norm(p=_NORMS[self.similarity_fn_name], dim=-1)
-        return (one * other if self.similarity_fn_name == "dot" else unit(one) * unit(other)).sum(-1)
+    def _texts(self, sentences: Any) -> Any:
+        self.tokenize.check_unchanged()
+        if isinstance(sentences, str):
+            _check([sentences])
+            return sentences
+        _check(texts := as_list(sentences))
+        return texts
 
 
 def encode(
@@ -161,8 +145,7 @@ def encode(
     batch_size: int = 32,
     show_progress_bar: bool | None = None,
     shared: bool = False,
-    prompt: str | None = None,
-    truncate_dim: int | None = None,
+    **options: Any,
 ) -> Tensor:
     """Vectors (n, D), float32, on the CPU, in the order given; for the other arguments see `TextEncoder.encode`.
 
@@ -170,66 +153,20 @@ def encode(
     are whole batches, the same batches as with one process, because rounding depends on the padding:
     any number of processes (with the same threads each) gives bit-identical vectors.
     """
-    _check(sentences, batch_size)
-    if prompt is None:
-        prompt = "" if encoder.default_prompt_name is None else encoder.prompts[encoder.default_prompt_name]
-    if prompt and not encoder.include_prompt:
-        raise InputError(
-            "the pooling of this model leaves a prompt out (1_Pooling/config.json, include_prompt: false), and "
-            "sentrep's does not; encode with sentence-transformers, or without a prompt (prompt='')"
-        )
-    if show_progress_bar is None:
-        show_progress_bar = logger.isEnabledFor(logging.INFO)
-    out, pad_token_id = torch.zeros(len(sentences), encoder.embedding_dim), encoder.tokenize.pad_token_id
-    encoder = encoder.evaluating()
-    with torch.inference_mode(), _progress(len(sentences), show_progress_bar) as show:
-        for start, ids in _tokenized(encoder, sentences, prompt):
-            lengths, tokens = [len(row) for row in ids], batch_size * AVERAGE_TOKENS
-            batches = list(length_batches(lengths, tokens))
-            order, vectors = [], []
-            for batch in distributed.share(batches) if shared else batches:
-                vectors.append(encoder.embed(pad([ids[row] for row in batch], pad_token_id, encoder.device)).float())
-                order += batch
-                show(start + len(order))
-            if vectors:  # read once a window: reading makes an accelerator wait
-                out[start : start + WINDOW][order] = torch.cat(vectors).cpu()
-            show(start + len(ids))
-    out = distributed.total(out.to(encoder.device)).cpu() if shared else out
-    kept = encoder.truncate_dim if truncate_dim is None else truncate_dim
-    if kept is None:
-        return out
-    return unit(out[:, :kept]) if encoder.normalizes else out[:, :kept]
-
-
-@contextmanager
-def _progress(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error, if ``shown``; the yielded function takes the number of finished sentences."""
-    if not shown:
-        yield lambda done: None
-        return
-    with progress_bar(Console(stderr=True)) as progress:
-        task = progress.add_task("Encoding", total=total, note="")
-        yield lambda done: progress.update(task, completed=done)
-
-
-def _tokenized(encoder: TextEncoder, sentences: Sequence[str], prompt: str) -> Iterator[tuple[int, list[list[int]]]]:
-    """Where each window starts, and its token ids; the next window is tokenised while the caller works on this one."""
-
-    def ids_from(start: int) -> list[list[int]]:
-        texts = sentences[start : start + WINDOW]
-        return encoder.tokenize([prompt + text for text in texts] if prompt else texts, encoder.max_seq_length)[0]
-
-    if len(sentences) <= WINDOW:  # a thread costs more than a sentence's ids
-        if sentences:
-            yield 0, ids_from(0)
-        return
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        coming = thread.submit(ids_from, 0)
-        for start in range(0, len(sentences), WINDOW):
-            ids = coming.result()
-            if start + WINDOW < len(sentences):
-                coming = thread.submit(ids_from, start + WINDOW)
-            yield start, ids
+    width: Any = options.get("truncate_dim") or encoder.model.get_embedding_dimension()
+    if not sentences:
+        return torch.zeros(0, width)
+    run: Any = encoder.evaluating()
+    if not shared:
+        found = run.encode(sentences, batch_size, show_progress_bar, convert_to_tensor=True, **options)
+        return found.float().cpu()
+    order = np.argsort([-len(sentence) for sentence in sentences]).tolist()  # of SentenceTransformer.encode
+    out = torch.zeros(len(sentences), width, device=encoder.device)
+    for batch in distributed.share([*chunks_of(order, batch_size)]):
+        texts = [sentences[row] for row in batch]
+        found = run.encode(texts, batch_size, show_progress_bar=False, convert_to_tensor=True, **options)
+        out[batch] = found.float()
+    return distributed.total(out).cpu()
 
 
 def as_list(sentences: object) -> list[str]:
@@ -245,11 +182,6 @@ def as_list(sentences: object) -> list[str]:
         what = type(sentences).__name__
         raise InputError(f"expected a sentence or a list of sentences, got {what}; of a table give one column")
     return list(sentences)
-
-
-def _first(prompts: Mapping[str, str], *names: str) -> str:
-    """The first of these prompts that there is, or an empty one."""
-    return next((prompts[name] for name in names if prompts.get(name)), "")
 
 
 def encode_pairs(
@@ -271,26 +203,7 @@ def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | 
     return TokenBatch(to_device(input_ids, device), to_device(mask, device), lengths.numpy())
 
 
-def length_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Batches of rows by falling length, each with at most ``tokens`` padded tokens.
-
-    The longest sentences come first: memory peaks at once, and the progress bar speeds up rather than down.
-
-    Args:
-        lengths: tokens of each sentence.
-        tokens: maximum number of tokens of a batch, padding included.
-    """
-    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-    start = 0
-    while start < len(order):
-        count = max(1, tokens // max(1, lengths[order[start]]))
-        yield order[start : start + count]
-        start += count
-
-
-def _check(sentences: Sequence[str], batch_size: int) -> None:
-    if batch_size < 1:
-        raise InputError(f"batch_size must be at least 1, got {batch_size}")
+def _check(sentences: Sequence[str]) -> None:
     for row, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
             raise InputError(

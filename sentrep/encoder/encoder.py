@@ -6,11 +6,13 @@ import copy
 import functools
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
-import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 
 from sentrep import checks
@@ -18,21 +20,22 @@ from sentrep.config import Configurable
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.compute.cpu import use_cheap_dropout
 from sentrep.encoder.compute.plan import Compute, Pass, remove_recorders
+from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.compute.rows import position_limit
-from sentrep.encoder.compute.template import Prompts, Template
+from sentrep.encoder.compute.template import Prompts
 from sentrep.encoder.encode import TextEncoder
 from sentrep.encoder.freezing import make_trainable
 from sentrep.encoder.graph import GraphEncoder
 from sentrep.encoder.heads import ProjectionHead
-from sentrep.encoder.loading import backbones, folders, sources, weights
+from sentrep.encoder.loading import folders
+from sentrep.encoder.loading.checks import check_rebuilds, check_tokenizer
 from sentrep.encoder.loading.lm_head import LanguageModelHead, language_model_head
-from sentrep.encoder.loading.settings import Settings
-from sentrep.encoder.loading.soundness import check_tokenizer
-from sentrep.encoder.loading.tokenizers import load_tokenizer
-from sentrep.encoder.loading.trained import Trained
+from sentrep.encoder.loading.model import Opened, open_model
 from sentrep.encoder.modules import Normalize, SentenceModule, chain, described
+from sentrep.encoder.st_modules import PromptedTransformer, check_pooling, from_modules, pooling_name, to_modules
 from sentrep.encoder.text.tokenizer import Prompt, TextTokenizer
 from sentrep.errors import InputError
+from sentrep.io.checkpoint_file import below
 from sentrep.types import EncoderOutput, EncoderSpec, Need, TokenBatch
 
 _ANOTHER = "build another encoder, for example with SentenceEncoder.from_pretrained"
@@ -69,13 +72,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             None: the modules of a checkpoint ``backbone``; else none.
 
     Attributes:
-        prompts: texts before a sentence, by name, as in sentence-transformers: ``query`` for `encode_query`,
-            ``document`` (or ``passage``, ``corpus``) for `encode_document`. Training uses none. A model folder may
-            have prompts, and you may set them.
-        default_prompt_name: name of the prompt of `encode`; None for none.
-        similarity_fn_name: what `similarity` computes: cosine, dot, euclidean or manhattan.
-        truncate_dim: dimensions that `encode` keeps; None for all.
-        include_prompt: whether the pooling reads the tokens of a prompt.
+        model: the `SentenceTransformer` inside, whose own are prompts, `encode`, similarities, lengths and folders.
 
     Raises:
         InputError: for anything that cannot be found or does not fit together.
@@ -107,41 +104,40 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     ) -> None:
         super().__init__()
         template = prompt.template if isinstance(prompt, Prompt) else prompt
-        Settings(pooling, template, max_length=max_length, max_seq_length=max_seq_length)  # validates the arguments
-        checks.text("encoder", **checks.given(tokenizer=tokenizer))
-        checks.share("encoder", **checks.given(dropout=dropout))
-        checks.flag("encoder", pretrained=pretrained)
-        checks.each("encoder", SentenceModule, modules=modules or [])
+        _check_arguments(pooling, template, max_length, max_seq_length, tokenizer, dropout, pretrained, modules)
         checks.instance("encoder", Compute, compute=compute)
         checks.instance("encoder", (bool, list, Lora), trainable=trainable)
         checks.each("encoder", str, trainable=trainable if isinstance(trainable, list) else [])
-        source = sources.open_source(backbone)
-        tokens = load_tokenizer(source, tokenizer)
-        source = source if pretrained else source.without_weights()
-        self.backbone = backbones.load_backbone(source, dropout, pooler=pooling == "pooler")
+        whole = isinstance(backbone, Opened)
+        options: Any = {"tokenizer": tokenizer, "pretrained": pretrained, "dropout": dropout}
+        options |= {"pooler": pooling == "pooler", "behind": modules is None}
+        opened: Opened = backbone if whole else open_model(backbone, **options)  # type: ignore[assignment]
+        self._st = (opened.model,)  # in a tuple: its parameters are those of `backbone` and `sentence_modules`
+        transformer, behind = _parts(opened.model)
+        self.backbone: Any = transformer.auto_model
+        _settle_pooler(self.backbone, pooling == "pooler", opened)
         self.adapter = trainable if isinstance(trainable, Lora) else None
         make_trainable(self.backbone, trainable)
-        check_tokenizer(tokens, self.vocab_size, source.name, self.backbone)
+        tokens: Any = transformer.tokenizer
+        check_tokenizer(tokens, self.vocab_size, opened.name, self.backbone)
         self.prompt = template
         self.tokenize = TextTokenizer(tokens, self.prompt, position_limit(self.backbone.config))
-        stored = source.settings or Settings()
-        self.prompts, self.default_prompt_name = dict(stored.prompts), stored.default_prompt_name
-        self.similarity_fn_name, self.truncate_dim = stored.similarity_fn_name, stored.truncate_dim
-        self.include_prompt = stored.include_prompt
-        self.max_length, self.max_seq_length = max_length, max_seq_length
-        self.trained = Trained()  # of a checkpoint that `from_pretrained` loaded
+        self.max_length = max_length
+        self.max_seq_length = self.max_seq_length if max_seq_length is None else max_seq_length
         self.subtract_template = isinstance(prompt, Prompt) and prompt.subtract
         self.pooling, self.compute = pooling, compute
         if compute.cheap_dropout:
             use_cheap_dropout(self.backbone)
-        self._around = Prompts(_template(self.tokenize), self.longest)
-        if modules is None:
-            modules = weights.built(stored.modules, source.name, source.trusted)
-        self.set_modules(chain(modules, self.hidden_size, self._initial_std))
+        self._around = Prompts(self.tokenize.template, self.longest)
+        if modules is not None:
+            found = _with_weights(self._chained(modules), opened.state)
+        else:
+            found = from_modules(behind if whole or opened.training else [], self._pooled_size)
+        self.set_modules(found)
         self.head: ProjectionHead | None = None
-        if pretrained:
-            weights.restore(self, self.adapter, self.sentence_modules, source)
-        self._source = replace(source, state=None, modules={})
+        if self.adapter is not None and self.adapter == opened.adapter:
+            self.load_state_dict({k: x for k, x in opened.state.items() if not k.startswith("head.")})
+        self._source = replace(opened, state={})
         self.train()  # Lightning leaves from_pretrained's eval mode: SimCSE would see no dropout
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -154,28 +150,19 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         super().__setattr__(name, value)
 
     @property
-    def settings(self) -> Settings:
-        """What makes this encoder of its transformer; it travels with the model."""
-        return Settings(
-            self.pooling, self.prompt, self.subtract_template, self.max_length, self.max_seq_length, self.adapter,
-            dict(self.prompts), self.default_prompt_name, described(self.sentence_modules), self.similarity_fn_name,
-            self.truncate_dim, self.include_prompt,
-        )  # fmt: skip
+    def model(self) -> SentenceTransformer:
+        """The model inside, of sentence-transformers, on the same parameters."""
+        return self._st[0]
 
     @property
-    def spare_pooler(self) -> dict[str, Tensor]:
-        """Weights of the start model's trained pooler, which the pooling does not read; exports hold it."""
-        return self._source.pooler
+    def include_prompt(self) -> bool:
+        """Whether the pooling reads the tokens of a prompt."""
+        return getattr(self.model[1], "include_prompt", True) if len(self.model) > 1 else True
 
     @property
-    def runs_own_code(self) -> bool:
-        """Whether the user lets the model run its own code."""
-        return self._source.trusted
-
-    @property
-    def device(self) -> torch.device:
-        """Where the parameters are."""
-        return next(self.parameters()).device
+    def training_settings(self) -> dict[str, Any]:
+        """The settings that only training reads, which no folder has."""
+        return {"max_length": self.max_length, "adapter": None if self.adapter is None else asdict(self.adapter)}
 
     @property
     def hidden_size(self) -> int:
@@ -186,7 +173,11 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     def embedding_dim(self) -> int:
         """D, the width of `encode`'s vectors: the width of the last module, or H."""
         modules: Any = self.sentence_modules
-        return modules[-1].out_features if len(modules) else self.hidden_size
+        return modules[-1].out_features if len(modules) else self._pooled_size
+
+    @property
+    def _pooled_size(self) -> int:
+        return self.hidden_size * len(self.pooling.split("+"))
 
     @property
     def normalizes(self) -> bool:
@@ -205,6 +196,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     def set_modules(self, modules: Iterable[SentenceModule]) -> None:
         """Replace the modules after the pooling by other built modules."""
         self._set("sentence_modules", nn.ModuleList(modules).to(self.device))
+        self._assemble()
         self._plan()
         self.init_args["modules"] = list(self.sentence_modules)  # for checkpoints, which build it again
 
@@ -217,7 +209,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         if head is not None:
             head.build(self.embedding_dim, self._initial_std)
             own = head.kind.startswith("pooler")
-            dense = self._source.trained_pooler(self.embedding_dim, head.kind == "pooler") if own else None
+            dense = self._trained_pooler(head.kind == "pooler") if own else None
             if dense is not None:
                 head.dense.load_state_dict(dense)
             head.to(self.device)
@@ -249,7 +241,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             word_embeddings: (B, L, W) in place of looking the tokens up (`look_up`), or None.
             need: outputs to compute beside the vectors (B, D).
         """
-        return self._pass(tokens, word_embeddings, need)
+        return self._running(tokens, word_embeddings, need)
 
     def set_compute(self, compute: Compute) -> None:
         """Run later passes in another way; changes of the backbone itself stay."""
@@ -279,30 +271,31 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         """See `TextEncoder.evaluating`: in training a copy with the same tensors, since another thread may train."""
         if not any(module.training for module in self.modules()):
             return self
-        shared = (self.tokenize, self._source, *self.parameters(), *self.buffers())
+        words = self.tokenize
+        shared = (words, words.tokenizer, self._source, *self.parameters(), *self.buffers())
         return copy.deepcopy(self, {id(part): part for part in shared}).eval()
 
     def embed(self, tokens: TokenBatch) -> Tensor:
         """See `TextEncoder.embed`; no states of a layer are kept."""
-        return self._pass.embed(tokens)
+        return self._running.embed(tokens)
 
     def project(self, embedding: Tensor) -> Tensor:
         """The projection head on vectors, (B, D) → (B, D'); without a head, the vectors themselves."""
         return embedding if self.head is None else self.head(embedding)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write a folder for sentrep, transformers and sentence-transformers (which refuses parts that it lacks).
+        """Write a folder for sentence-transformers, transformers and sentrep (`SentenceTransformer.save_pretrained`).
 
         Raises:
             InputError: the folder cannot be written, or the encoder has code that no folder can hold.
         """
-        check_storable(self)
-        folders.write(self, Path(folder))
+        check_writable(self)
+        folders.write(self.model, Path(folder))
 
-    def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:
-        """Upload the folder that `save_pretrained` writes; returns the address of the model."""
-        check_storable(self)
-        return folders.push(self, repo_id, private=private, token=token)
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Upload the folder that `save_pretrained` writes: `SentenceTransformer.push_to_hub`."""
+        check_writable(self)
+        return folders.merged(self.model).push_to_hub(repo_id, **options)
 
     @overload
     @classmethod
@@ -350,21 +343,85 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             if revision is not None or overrides:
                 fixed = ", ".join([*checks.given(revision=revision), *overrides])
                 raise InputError(f"backend onnx runs the graph of a folder, which is fixed; leave out {fixed}")
-            return GraphEncoder(name, trust_remote_code)
+            return GraphEncoder(cls.from_pretrained(name, trust_remote_code=trust_remote_code), name)
         backbone = {"name": str(name), "revision": revision, "trust_remote_code": trust_remote_code}
-        source: Any = sources.open_source(backbone, whole=True)
-        if source.settings is None and "pooling" not in overrides:
+        read = {key: overrides.pop(key) for key in ("tokenizer", "dropout") if key in overrides}
+        wanted: Any = {"pooler": overrides.get("pooling") == "pooler", "behind": overrides.get("modules") is None}
+        opened: Any = open_model(backbone, **read, **wanted)
+        if not opened.pooled and "pooling" not in overrides:
             warnings.warn(f"{name}: a plain transformers model, which carries no pooling; taking 'cls'", stacklevel=2)
-        encoder = cls(source, **{**(source.settings or Settings()).arguments(), **overrides})
-        encoder.init_args["backbone"] = backbone  # for checkpoints, which hold plain data
-        encoder.trained = source.trained
+        encoder = cls(opened, **{**_stored_arguments(opened), **overrides})
+        encoder.init_args.update(backbone=backbone, **read)  # for checkpoints, which hold plain data
         return encoder.eval()
 
+    @classmethod
+    def around(cls, model: SentenceTransformer, **arguments: Any) -> SentenceEncoder:
+        """An encoder that trains a `SentenceTransformer`: the parameters are the same.
+
+        Args:
+            model: a Transformer, a Pooling, then Dense and Normalize.
+            arguments: of the constructor, instead of the model's own.
+
+        Raises:
+            InputError: sentrep cannot train one of its modules.
+        """
+        transformer, _ = _parts(model)
+        backbone: Any = transformer.auto_model
+        name: str = backbone.config.name_or_path
+        pooler = getattr(backbone, "pooler", None) is not None
+        opened: Any = Opened(name, model, name or None, trusted=model.trust_remote_code, has_pooler=pooler)
+        encoder = cls(opened, **{**_stored_arguments(opened), **arguments})
+        encoder.init_args["backbone"] = name  # for checkpoints, which hold plain data
+        return encoder
+
+    def _chained(self, modules: list[SentenceModule]) -> list[SentenceModule]:
+        return chain(modules, self._pooled_size, self._initial_std)
+
+    def _assemble(self) -> None:
+        """Put the `SentenceTransformer` together for the present pooling, prompt and modules."""
+        former = self.model
+        modules = to_modules(
+            _parts(former)[0], self.pooling, self.include_prompt, self.prompt, self.subtract_template,
+            list(self.sentence_modules),
+        )  # fmt: skip
+        names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
+        settings: Any = {name: getattr(former, name) for name in names}
+        self._st = (SentenceTransformer(modules=modules, device=str(self.device), **settings),)
+
+    def _trained_pooler(self, required: bool) -> dict[str, Tensor] | None:
+        """``weight`` (H, H) and ``bias`` (H,) of the layer before the pooler's tanh; None where all weights are random.
+
+        A checkpoint of `sentrep fit` has the trained projection head's layer, or else its backbone's.
+
+        Raises:
+            InputError: for a model without a ``required`` one.
+        """
+        source, width = self._source, self.embedding_dim
+        if source.is_random:
+            return None
+        pooler = getattr(self.backbone, "pooler", None)
+        dense = source.head or ({} if pooler is None or not source.has_pooler else pooler.dense.state_dict())
+        weight = dense.get("weight")
+        if weight is not None and weight.shape == (width, width):
+            return dense
+        if required:
+            raise InputError(f"{source.name} has no trained pooler that a head could start from; choose head.kind mlp")
+        return None
+
     def _plan(self) -> None:
-        """Build the pass of the present settings and modules."""
+        """Build the pass of the present settings and modules; sentrep trains with one of `POOLINGS` alone."""
+        if self.pooling not in POOLINGS:
+            self._pass: Pass | None = None
+            return
         self._pass = Pass(
             self.backbone, self.pooling, self._around, self.subtract_template, self.sentence_modules, self.compute
         )
+
+    @property
+    def _running(self) -> Pass:
+        if self._pass is None:
+            raise InputError(f"sentrep cannot train with the pooling {self.pooling!r}; name one pooling")
+        return self._pass
 
     @property
     def longest(self) -> int:
@@ -393,7 +450,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
                 f"prompt {template!r} makes sentences of up to {longest} tokens, and the model reads at most "
                 f"{own.limit}: lower model.encoder.max_length"
             )
-        added = _template(ids)
+        added = ids.template
         self._around = self._around.adding(added, longest)
         self._plan()
         return functools.partial(added.enclose, frame=frame, number=self._around.others.index(added) + 1)
@@ -410,13 +467,76 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         return language_model_head(self.backbone, self._source, seed)
 
 
-def _template(ids: TextTokenizer) -> Template:
-    """The special tokens around a sentence."""
-    return Template(ids.prefix, ids.suffix, ids.pad_token_id, ids.mask_index)
+def _check_arguments(
+    pooling: str, prompt: str | None, max_length: int, max_seq_length: int | None, tokenizer: str | None,
+    dropout: float | None, pretrained: bool, modules: list[SentenceModule] | None,
+) -> None:  # fmt: skip
+    checks.text("encoder", pooling=pooling, **checks.given(prompt=prompt, tokenizer=tokenizer))
+    check_pooling(pooling)
+    if pooling == "mask" and prompt is None:
+        raise InputError("pooling 'mask' needs a prompt with a [MASK], for example '\"[X]\" means [MASK].'")
+    checks.whole("encoder", 1, 10**6, max_length=max_length, **checks.given(max_seq_length=max_seq_length))
+    checks.share("encoder", **checks.given(dropout=dropout))
+    checks.flag("encoder", pretrained=pretrained)
+    checks.each("encoder", SentenceModule, modules=modules or [])
+
+
+def _parts(model: SentenceTransformer) -> tuple[Transformer, list[nn.Module]]:
+    """The transformer, and the modules after the pooling.
+
+    Raises:
+        InputError: for a model that does not begin so.
+    """
+    first, *rest = model.children()
+    if isinstance(first, PromptedTransformer):
+        return first.transformer, rest
+    if not isinstance(first, Transformer) or not rest or not isinstance(rest[0], Pooling):
+        kinds = ", ".join(type(module).__name__ for module in model.children())
+        raise InputError(f"the modules of the model are {kinds}; sentrep needs a Transformer and a Pooling first")
+    return first, rest[1:]
+
+
+def _settle_pooler(backbone: Any, wanted: bool, opened: Opened) -> None:
+    """Keep a trained pooler, which exports hold too, untrained unless the pooling reads it; remove a random one."""
+    if wanted and not opened.has_pooler:
+        raise InputError(f"{opened.name} has no trained pooler; choose another pooling, or head.kind mlp for a new one")
+    pooler = getattr(backbone, "pooler", None)
+    if pooler is not None and not opened.has_pooler:
+        backbone.pooler = None
+    elif pooler is not None and not wanted:
+        pooler.requires_grad_(False)  # DDP waits for every trained parameter
+
+
+def _with_weights(modules: list[SentenceModule], state: dict[str, Tensor]) -> list[SentenceModule]:
+    """The modules, each with the weights of an equal module of a checkpoint at the same place."""
+    for place, module in enumerate(modules):
+        weights, own = below(f"sentence_modules.{place}.", state), module.state_dict()
+        if {key: x.shape for key, x in weights.items()} == {key: x.shape for key, x in own.items()}:
+            module.load_state_dict(weights)
+    return modules
+
+
+def _stored_arguments(opened: Opened) -> dict[str, Any]:
+    """The arguments of `SentenceEncoder` that came with a model, but for the modules."""
+    _parts(opened.model)
+    first, found = opened.model[0], dict[str, Any]()
+    if isinstance(first, PromptedTransformer):
+        template = first.prompt
+        subtracting = template is not None and first.subtract_template
+        found["pooling"] = first.pooling
+        found["prompt"] = Prompt(template, subtract=True) if subtracting else template  # type: ignore[arg-type]
+    else:
+        pooling: Any = opened.model[1]
+        found["pooling"] = pooling_name(pooling)
+    if opened.training:
+        found["max_length"] = opened.training["max_length"]
+    if opened.adapter is not None:
+        found["trainable"] = opened.adapter
+    return found
 
 
 def check_storable(encoder: SentenceEncoder) -> None:
-    """Refuse an encoder that settings and weights do not describe completely, before training or export.
+    """Refuse an encoder that settings do not describe completely, before training or export.
 
     Raises:
         InputError: for a foreign class, or a module whose arguments are not plain data.
@@ -428,3 +548,14 @@ def check_storable(encoder: SentenceEncoder) -> None:
         )
     encoder.tokenize.check_unchanged()
     described(encoder.sentence_modules)
+
+
+def check_writable(encoder: SentenceEncoder) -> None:
+    """`check_storable`, and refuse a backbone that its configuration does not describe.
+
+    Raises:
+        InputError: see there; or names a weight without a place.
+    """
+    check_storable(encoder)
+    if not encoder._source.trusted:
+        check_rebuilds(encoder.backbone, encoder.adapter is not None)

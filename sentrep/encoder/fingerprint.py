@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from sentrep.config import to_config
+from sentrep.io.configurations import settings_text
 from sentrep.io.hashes import hash_weights
-from sentrep.io.strangers import settings_text
 
 
 def fingerprint(encoder: Any) -> str:
@@ -17,14 +18,14 @@ def fingerprint(encoder: Any) -> str:
     Args:
         encoder: a `SentenceEncoder` or a `GraphEncoder`.
     """
-    settings = encoder.settings
-    how = [encoder.tokenize.fingerprint, settings.pooling, settings.max_seq_length, encoder.normalizes]
-    if settings.subtract_template:
-        how.append("subtract_template")
-    if settings.default_prompt:
-        how.append(settings.default_prompt)
+    how: list[Any] = [encoder.tokenize.fingerprint, encoder.max_seq_length, encoder.truncate_dim]
+    if encoder.default_prompt_name is not None:
+        how.append(encoder.prompts[encoder.default_prompt_name])
     if hasattr(encoder, "backbone"):  # a graph holds its settings
+        how += [encoder.pooling, encoder.subtract_template, encoder.include_prompt]
         how.append(settings_text(encoder.backbone.config))
-    others = settings.modules[: -1 if encoder.normalizes else None]
+        for module in encoder.sentence_modules:
+            arguments = to_config({**module.init_args, "out_features": module.out_features})
+            how.append([type(module).__qualname__, arguments])
     weights = {name: tensor for name, tensor in encoder.state_dict().items() if not name.startswith("head.")}
-    return hash_weights("/".join(map(str, [*how, others or None])), weights)
+    return hash_weights("/".join(map(str, how)), weights)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from lightning.pytorch.utilities import rank_zero_info
 
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.loading.settings import Settings
-from sentrep.encoder.loading.sources import open_source, parse_backbone
+from sentrep.encoder.loading.model import parse_backbone
 from sentrep.encoder.modules import Normalize
 from sentrep.errors import InputError
 from sentrep.evaluation.before_after import UNTOUCHED
 from sentrep.evaluation.scoring import pair_scores
 from sentrep.evaluation.sts import display_name
 from sentrep.io.text import printable
-
-_NORMALIZE = f"{Normalize.__module__}.{Normalize.__qualname__}"
 
 
 def scores_before(encoder: SentenceEncoder, data: Any) -> tuple[dict[str, float], str | None]:
@@ -63,26 +60,25 @@ def untouched(encoder: SentenceEncoder) -> tuple[SentenceEncoder, str] | None:
     if not isinstance(name, str) or arguments.get("pretrained") is False:
         return None
     try:
-        found = open_source(arguments["backbone"], whole=True, weights=False)
-        if found.settings is None:
-            return None
-        own, mine = _wording(found.settings), _wording(encoder.settings)
-        replaced = [f"{key} ({own[key]}) by {mine[key]}" for key in own if own[key] != mine[key]]
-        if not replaced:
-            return None
-        with torch.random.fork_rng(devices=[]):  # layers draw their initial weights before the stored ones arrive
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
             start = SentenceEncoder.from_pretrained(name, **hub, tokenizer=arguments.get("tokenizer"))
     except InputError:  # a folder that trains all the same
+        return None
+    own, mine = _wording(start), _wording(encoder)
+    replaced = [f"{key} ({own[key]}) by {mine[key]}" for key in own if own[key] != mine[key]]
+    if not replaced or any("carries no pooling" in str(warning.message) for warning in said):
         return None
     return start.to(encoder.device), f"its own {', '.join(replaced)}"
 
 
-def _wording(settings: Settings) -> dict[str, str]:
+def _wording(encoder: Any) -> dict[str, str]:
     """The settings that change the cosine of two sentences, beside the backbone and without the lengths."""
-    modules = [module["class_path"] for module in settings.modules if module["class_path"] != _NORMALIZE]
+    modules = [type(module).__name__ for module in encoder.sentence_modules if type(module) is not Normalize]
+    default = encoder.prompts.get(encoder.default_prompt_name)
     return {
-        "pooling": settings.pooling,
-        "prompt": repr(settings.prompt) if settings.prompt else "none",
-        "default prompt": repr(settings.default_prompt) if settings.default_prompt else "none",
-        "modules": ", ".join(path.rpartition(".")[2] for path in modules) or "none",
+        "pooling": encoder.pooling,
+        "prompt": repr(encoder.prompt) if encoder.prompt else "none",
+        "default prompt": repr(default) if default else "none",
+        "modules": ", ".join(modules) or "none",
     }

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Dense, Normalize, Transformer
-from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 from transformers import TrainerCallback
 
 from sentrep import distributed
-from sentrep.encoder import ProjectionHead, SentenceEncoder, SentenceModule, modules
-from sentrep.encoder.loading.settings import LONGEST
-from sentrep.encoder.loading.sources import Source
-from sentrep.encoder.loading.st_folders import read_pooling
+from sentrep.encoder import Compute, ProjectionHead, SentenceEncoder
 from sentrep.errors import InputError
 from sentrep.module import SentRepModule
 from sentrep.objectives import Objective
@@ -70,7 +63,10 @@ class ObjectiveLoss(nn.Module):
     ) -> None:
         super().__init__()
         self._trained = (model,)  # in a tuple: `module` has the same parameters
-        self.module = SentRepModule(_encoder_of(model), objectives, weights, views, head)
+        length = {} if model.max_seq_length is None else {"max_length": model.max_seq_length}
+        # their model keeps its own dropout and attention
+        encoder = SentenceEncoder.around(model, compute=Compute(cheap_dropout=False), **length)
+        self.module = SentRepModule(encoder, objectives, weights, views, head)
         self.callback = ObjectiveCallback(self)
         self.batches = 0
         """Training batches so far, which seed the random draws."""
@@ -170,47 +166,6 @@ class ObjectiveCallback(TrainerCallback):
         """Write the state of the loss into the trainer's checkpoint, without the model's own weights."""
         if state.is_world_process_zero:
             torch.save(_state(self._loss), _checkpoint(args, state) / STATE_FILE)
-
-
-def _encoder_of(model: SentenceTransformer) -> SentenceEncoder:
-    """An encoder with the same parameters, built from the same settings."""
-    found: list[Any] = list(model.children())
-    transformer, pooling, *rest = found
-    known = isinstance(transformer, Transformer) and isinstance(pooling, Pooling)
-    if not known or not all(isinstance(module, Dense | Normalize) for module in rest):
-        kinds = ", ".join(type(module).__name__ for module in found)
-        raise InputError(f"ObjectiveLoss: the modules are {kinds}; needed are Transformer, Pooling, Dense, Normalize")
-    backbone: Any = transformer.auto_model
-    source = Source("the model", None, copy.deepcopy(backbone.config), {"trust_remote_code": model.trust_remote_code})
-    start: Any = source
-    with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
-        transformer.tokenizer.save_pretrained(folder)
-        pooling.save(folder)
-        encoder = SentenceEncoder(
-            start, pooling=read_pooling(Path(folder) / "config.json"), tokenizer=folder,
-            max_length=transformer.max_seq_length or LONGEST, modules=list(map(_module, rest)),
-        )  # fmt: skip
-    encoder.include_prompt = pooling.include_prompt
-    weights = backbone.state_dict(keep_vars=True)
-    read = encoder.backbone.state_dict().keys()  # without a pooler that the pooling does not read
-    encoder.backbone.load_state_dict({name: weights[name] for name in read}, assign=True)
-    for own, module in zip(encoder.sentence_modules, rest, strict=True):
-        layer = {key.replace("linear.", "dense."): x for key, x in module.state_dict(keep_vars=True).items()}
-        own.load_state_dict(layer, assign=True)
-    encoder.init_args["backbone"] = backbone.config.name_or_path  # plain data
-    encoder._source.path = backbone.config.name_or_path or None  # of a masked-LM head
-    return encoder
-
-
-def _module(module: Any) -> SentenceModule:
-    """The module of ours that computes the same."""
-    if isinstance(module, Normalize):
-        return modules.Normalize()
-    known = {nn.Identity: "identity", nn.Tanh: "tanh"}
-    activation: Any = known.get(type(module.activation_function))
-    if activation is None or module.linear.bias is None:
-        raise InputError("ObjectiveLoss: a Dense layer of the model is not linear or tanh with a bias")
-    return modules.Dense(activation, module.out_features)
 
 
 def _right_padded(ids: Tensor, mask: Tensor) -> TokenBatch:

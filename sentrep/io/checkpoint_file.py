@@ -15,7 +15,7 @@ from sentrep.errors import InputError
 from sentrep.io.paths import check_plain
 
 PAYLOAD_KEY = "sentrep"
-"""Key of a checkpoint under which the encoder's architecture, tokenizer and settings lie."""
+"""Key of a checkpoint under which the small files of the encoder's folder lie, as text, and its training's settings."""
 
 _OF_CONTENT = (errno.EINVAL, errno.EOVERFLOW)
 """The system's errors for impossible offsets in a damaged file; other numbers are errors of the system itself."""
@@ -23,7 +23,7 @@ _OF_CONTENT = (errno.EINVAL, errno.EOVERFLOW)
 FORMAT = 1
 """Number of the layout of a checkpoint; a file with another one is refused."""
 
-_NEEDED = ("architecture", "tokenizer", "settings")
+_NEEDED = ("files", "training")
 """The required keys of a payload."""
 
 

@@ -18,11 +18,9 @@ from sentrep.checkpoint.resume import start_epoch_again
 from sentrep.config import flat
 from sentrep.data import SentRepDataModule
 from sentrep.encoder import SentenceEncoder
-from sentrep.encoder.loading.tokenizers import stored_tokenizer, tokenizer_files
-from sentrep.encoder.text.tokenizer import TextTokenizer
+from sentrep.encoder.loading.folders import small_files
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY
-from sentrep.io.strangers import settings_text
 
 Tree = dict[str, Any]
 Differences = dict[str, tuple[Any, Any]]
@@ -33,6 +31,7 @@ RECORD = "sentrep_run"
 _TRAINER = (
     "accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm", "limit_train_batches", "overfit_batches",
 )  # fmt: skip
+_VERSIONS = {"transformers_version", "dtype"}
 _ORIGIN = tuple(f"model.encoder.{key}." for key in ("backbone", "tokenizer", "pretrained"))
 """The origin of an encoder, which a checkpoint replaces; the content is compared instead."""
 
@@ -83,7 +82,7 @@ class ExactResume(Callback):
         now = {key: value for key, value in module.hparams.items() if not key.startswith("_")}
         found = _differences(flat(now, "model"), flat(recorded_arguments(checkpoint, path), "model"))
         encoder: Any = module.encoder
-        found |= _encoder_differences(encoder, checkpoint[PAYLOAD_KEY], path)
+        found |= _encoder_differences(encoder, checkpoint[PAYLOAD_KEY])
         mine = run_settings(trainer, module)
         saved = checkpoint.get(RECORD, mine)
         found |= {key: (saved[key], mine[key]) for key in mine if key in saved and saved[key] != mine[key]}
@@ -149,20 +148,24 @@ def _differences(now: Tree, before: Tree) -> Differences:
     }
 
 
-def _encoder_differences(encoder: SentenceEncoder, payload: Tree, path: str) -> Differences:
-    """The differing settings of the built backbone, and the tokenizer's content if it differs.
+def _encoder_differences(encoder: SentenceEncoder, payload: Tree) -> Differences:
+    """The differing settings of the built backbone, and the tokenizer's files that differ.
 
     The name of a folder does not show them: its files may have changed, and weights of equal shape fit.
     """
-    mine, saved = json.loads(settings_text(encoder.backbone.config)), payload["architecture"]
+    mine, saved = small_files(encoder.model), payload["files"]
+    settings, stored = json.loads(mine["config.json"]), json.loads(saved["config.json"])
     found = {
-        f"model.encoder.backbone.{key}": (saved[key], mine[key])
-        for key in mine
-        if key in saved and saved[key] != mine[key]
+        f"model.encoder.backbone.{key}": (stored[key], settings[key])
+        for key in settings.keys() & stored.keys() - _VERSIONS
+        if stored[key] != settings[key]
     }
-    files = [payload["tokenizer"], tokenizer_files(encoder.tokenize.tokenizer)]
-    if files[0] != files[1]:  # perhaps in its origin alone
-        contents = [TextTokenizer(stored_tokenizer(path, some)).vocabulary for some in files]
-        if contents[0] != contents[1]:
-            found["model.encoder.tokenizer"] = (contents[0][:8], contents[1][:8])
+    words, known = (files.get("tokenizer.json") for files in (mine, saved))
+    if words is not None and known is not None and _tokens(words) != _tokens(known):
+        found["model.encoder.tokenizer"] = ("the checkpoint's", "another one")
     return found
+
+
+def _tokens(text: str) -> Tree:
+    """The content of a tokenizer without its last truncation and padding."""
+    return {key: value for key, value in json.loads(text).items() if key not in ("truncation", "padding")}

@@ -252,7 +252,7 @@ def test_a_checkpoint_rebuilds_alone_and_may_be_gone_on_with(tmp_path: Path) -> 
     path = checkpoint_of(module, tmp_path)
     vectors = module.encoder.encode(SENTENCES)
     content = torch.load(path, weights_only=True)
-    assert content["sentrep"]["settings"]["adapter"] == asdict(adapter)
+    assert content["sentrep"]["training"]["adapter"] == asdict(adapter)
     again = SentenceEncoder.from_pretrained(path)
     assert again.adapter == adapter
     np.testing.assert_array_equal(again.encode(SENTENCES), vectors)
@@ -261,7 +261,7 @@ def test_a_checkpoint_rebuilds_alone_and_may_be_gone_on_with(tmp_path: Path) -> 
         encoder = SentenceEncoder(str(path), pooling="mean", trainable=other)
         assert encoder.adapter == (None if other is True else other)
         np.testing.assert_allclose(encoder.encode(SENTENCES), vectors, atol=1e-6)
-    content["sentrep"]["settings"]["adapter"]["rank"] = "many"
+    content["sentrep"]["training"]["adapter"]["rank"] = "many"
     torch.save(content, tmp_path / "damaged.ckpt")
-    with pytest.raises(InputError, match=r"damaged.ckpt: Lora: rank must be 1 or more, got 'many'"):
+    with pytest.raises(InputError, match=r"damaged.ckpt: the checkpoint is damaged: Lora: rank must be 1 or more"):
         SentenceEncoder.from_pretrained(tmp_path / "damaged.ckpt")

@@ -64,3 +64,9 @@ def test_layers_may_be_cut_off(pooling: str, tmp_path: Path) -> None:
     encoder.save_pretrained(tmp_path)
     loaded = SentenceEncoder.from_pretrained(tmp_path)
     np.testing.assert_allclose(loaded.encode(toy_sentences(4)), vectors, atol=1e-6)
+
+
+def test_a_weight_has_one_name() -> None:
+    encoder = tiny_encoder(pooling="mean", prompt='"[X]" means [MASK].')
+    assert {name.partition(".")[0] for name in encoder.state_dict()} == {"backbone"}
+    assert all(module is encoder.backbone for module in encoder.model.modules() if type(module).__name__ == "BertModel")

@@ -73,8 +73,6 @@ def test_the_folder_loads_everywhere_with_equal_vectors(normalize: bool, tmp_pat
     theirs = sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu")
     assert theirs.get_embedding_dimension() == encoder.embedding_dim == 8
     np.testing.assert_allclose(theirs.encode(HELD_OUT), expected, atol=1e-5)
-    (tmp_path / "sentrep.json").unlink()
-    np.testing.assert_allclose(SentenceEncoder.from_pretrained(tmp_path).encode(HELD_OUT), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(

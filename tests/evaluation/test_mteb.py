@@ -97,7 +97,6 @@ def test_prompts_are_those_of_mteb_s_own_wrapper(prompts: dict[str, Any], kinds:
     from sentence_transformers import SentenceTransformer
 
     tiny_encoder(pooling="mean").save_pretrained(tmp_path / "model")
-    (tmp_path / "model" / "sentrep.json").unlink()
     file = tmp_path / "model" / "config_sentence_transformers.json"
     file.write_text(json.dumps({"default_prompt_name": None, **prompts}))
     theirs = SentenceTransformerEncoderWrapper(SentenceTransformer(str(tmp_path / "model"), device="cpu"))

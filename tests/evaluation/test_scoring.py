@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from sentence_transformers import SentenceTransformer
 
 from sentrep import SentenceEncoder
 from sentrep.data import load_sts
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.evaluation.scoring import Scoring, pair_scores
-from sentrep.types import TokenBatch
 from support import shared_path, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(40)
@@ -35,13 +34,14 @@ class Module:
 def shapes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """Of each batch that is embedded."""
     seen: list[tuple[int, ...]] = []
-    embed = SentenceEncoder.embed
+    preprocess = SentenceTransformer.preprocess
 
-    def counting(self: SentenceEncoder, tokens: TokenBatch) -> Tensor:
-        seen.append(tuple(tokens.input_ids.shape))
-        return embed(self, tokens)
+    def counting(self: Any, inputs: Any, **options: Any) -> Any:
+        found = preprocess(self, inputs, **options)
+        seen.append(tuple(found["input_ids"].shape))
+        return found
 
-    monkeypatch.setattr(SentenceEncoder, "embed", counting)
+    monkeypatch.setattr(SentenceTransformer, "preprocess", counting)
     return seen
 
 

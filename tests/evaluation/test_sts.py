@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -76,13 +78,13 @@ def test_what_has_no_correlation_is_an_error_that_names_the_set(
 def test_every_distinct_sentence_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = tiny_encoder().eval()
     seen: list[str] = []
-    tokenize = type(encoder.tokenize).__call__
+    preprocess = type(encoder.model).preprocess
 
-    def counting(self: object, sentences: list[str], max_length: int | None) -> object:
-        seen.extend(sentences)
-        return tokenize(self, sentences, max_length)  # type: ignore[arg-type]
+    def counting(self: Any, inputs: list[str], **options: Any) -> Any:
+        seen.extend(inputs)
+        return preprocess(self, inputs, **options)
 
-    monkeypatch.setattr(type(encoder.tokenize), "__call__", counting)
+    monkeypatch.setattr(type(encoder.model), "preprocess", counting)
     sets = [
         ScoredPairs("one", ["a man", "a dog runs"], ["a cat", "a man"], [0.0, 1.0]),
         ScoredPairs("two", ["a cat", "a bird in a tree"], ["a dog runs", "a man"], [1.0, 0.0]),

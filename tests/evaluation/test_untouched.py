@@ -33,7 +33,6 @@ def test_a_replaced_pooling_is_named_and_the_start_model_has_its_own(folder: str
 def test_the_folder_s_settings_in_sentence_transformers_words(folder: str, tmp_path: Path) -> None:
     model = tmp_path / "st"
     SentenceEncoder.from_pretrained(folder).save_pretrained(model)
-    (model / "sentrep.json").unlink()
     found = untouched(SentenceEncoder(str(model), pooling="mask", prompt="[X] means [MASK]."))
     assert found is not None
     assert found[1] == "its own pooling (mean) by mask, prompt (none) by '[X] means [MASK].'"

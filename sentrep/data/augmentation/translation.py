@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from transformers import AutoModelForSeq2SeqLM
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from sentrep.data.augmentation.model_options import Generation
 from sentrep.errors import InputError, first_line
 from sentrep.extras import require
+from sentrep.io.configurations import quiet_transformers, settings_text
 from sentrep.io.hashes import hash_weights
 from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_plain_files, expanded
-from sentrep.io.strangers import quiet_transformers, read_config, read_tokenizer, settings_text
 
 TOO_LONG = "source too long"
 UNFINISHED = "unfinished translation"
@@ -143,9 +143,8 @@ def _load(name: str) -> tuple[Any, Any]:
     try:
         with quiet_transformers(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")  # no step here uses it
-            config = read_config(path, hub)
-            tokenizer = read_tokenizer(path, hub, config, model_max_length=_UNLIMITED)
-            return tokenizer, AutoModelForSeq2SeqLM.from_pretrained(path, config=config, dtype=torch.float32, **hub)
+            tokenizer = AutoTokenizer.from_pretrained(path, model_max_length=_UNLIMITED, **hub)
+            return tokenizer, AutoModelForSeq2SeqLM.from_pretrained(path, dtype=torch.float32, **hub)
     except InputError:
         raise
     except (ImportError, OSError, ValueError, TypeError, KeyError, RuntimeError) as error:

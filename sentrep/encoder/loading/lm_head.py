@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from sentrep.encoder.loading.model_files import one_sentence
-from sentrep.encoder.loading.sources import Source
+from sentrep.encoder.loading.files import one_sentence
+from sentrep.encoder.loading.model import Opened
 from sentrep.errors import InputError, first_line
-from sentrep.io.strangers import quiet_transformers
+from sentrep.io.configurations import quiet_transformers
 from sentrep.random import own_draws
 
 
@@ -80,7 +80,7 @@ class _HiddenStates(nn.Module):
         return BaseModelOutput(last_hidden_state=inputs_embeds)
 
 
-def language_model_head(backbone: PreTrainedModel, source: Source, seed: int) -> LanguageModelHead:
+def language_model_head(backbone: PreTrainedModel, source: Opened, seed: int) -> LanguageModelHead:
     """The head for ``backbone``: with the weights of its source, else as the family initialises them.
 
     The draws depend on ``seed`` alone and leave torch's global generator as it was.
@@ -115,12 +115,13 @@ def language_model_head(backbone: PreTrainedModel, source: Source, seed: int) ->
     return head
 
 
-def _made(config: PretrainedConfig, source: Source) -> tuple[PreTrainedModel, bool]:
+def _made(config: PretrainedConfig, source: Opened) -> tuple[PreTrainedModel, bool]:
     """A masked-LM model, and whether it lacks weights of a head that its source should have."""
     if source.path is None:
         model = AutoModelForMaskedLM.from_config(config, dtype=torch.float32, trust_remote_code=source.trusted)
-        return model, bool(source.payload) and source.lm_head is None
+        return model, bool(source.training) and source.lm_head is None
     model, info = AutoModelForMaskedLM.from_pretrained(
-        source.path, config=config, dtype=torch.float32, output_loading_info=True, **source.hub
-    )
+        source.path, config=config, dtype=torch.float32, output_loading_info=True, local_files_only=True,
+        trust_remote_code=source.trusted,
+    )  # fmt: skip
     return model, any(not key.startswith(f"{model.base_model_prefix}.") for key in info["missing_keys"])

@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from sentrep import checks
+from sentrep.encoder.compute.template import Template
 from sentrep.errors import InputError
 
 TEXT_SLOT = "[X]"
@@ -106,6 +107,11 @@ class TextTokenizer:
         first = [max(0, len(text) - room) if self._keeps_end else 0 for text in texts]
         kept = [text[start : start + room] for text, start in zip(texts, first, strict=True)]
         return [self.prefix + text + self.suffix for text in kept], cut
+
+    @property
+    def template(self) -> Template:
+        """The special tokens and the prompt around a sentence."""
+        return Template(self.prefix, self.suffix, self.pad_token_id, self.mask_index)
 
     @property
     def vocabulary(self) -> str:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sentrep.errors import InputError, first_line
-from sentrep.io.files import write_text
-from sentrep.io.paths import writing
+from sentrep.io.paths import check_inside
 
 
 def read_json(file: Path, kind: type = dict) -> Any:
@@ -28,10 +27,23 @@ def read_json(file: Path, kind: type = dict) -> Any:
     return content
 
 
-def write_json(file: Path, content: Any) -> None:
-    """Write what `read_json` reads."""
-    with writing(file):
-        write_text(file, json.dumps(content, indent=2) + "\n")
+def listed_modules(folder: Path) -> list[tuple[str, str]]:
+    """Class and place of each module of a sentence-transformers folder.
+
+    Raises:
+        InputError: for a list of modules that is damaged, or leads out of the folder.
+    """
+    file = folder / "modules.json"
+    found = []
+    for module in read_json(file, list):
+        kind, inner = (module.get("type"), module.get("path", "")) if isinstance(module, dict) else (None, None)
+        if not isinstance(kind, str) or not isinstance(inner, str):
+            raise InputError(f"{file}: expected a type and a path for every module; the model folder is damaged")
+        check_inside(inner, file)
+        found.append((kind, inner))
+    if not found:
+        raise InputError(f"{file}: no module in it; the model folder is damaged")
+    return found
 
 
 @contextmanager
