@@ -201,7 +201,7 @@ def test_every_structure_trains_in_fp32_and_what_is_loaded_gives_the_vectors_tha
     assert_finite(checkpoint)
     for place in (checkpoint, folder):
         np.testing.assert_allclose(SentenceEncoder.from_pretrained(place).encode(sentences), scored[-1], atol=1e-6)
-    if "exported" in (folder / "modules.json").read_text(encoding="utf-8"):
+    if "sentrep." in (folder / "modules.json").read_text(encoding="utf-8"):
         with pytest.raises((ValueError, ImportError, OSError), match=r"trust_remote_code|sentrep"):
             SentenceTransformer(str(folder), device="cpu")
     else:
