@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -30,10 +31,15 @@ from support import (
 
 SENTENCES = toy_sentences(36)
 ANCHORS, POSITIVES, NEGATIVES = SENTENCES[:12], SENTENCES[12:24], SENTENCES[24:]
-CHUNKS = pytest.mark.parametrize(
-    "chunk", [pytest.param(1, marks=pytest.mark.slow), 7, pytest.param(32, marks=pytest.mark.slow)]
-)
-"""Rows at a time: one, a part of the batch, more than the batch."""
+
+
+def chunks(names: Iterable[str]) -> list[Any]:
+    """Rows at a time, for each name: a part of the batch; for the first name also one row, and more than the batch."""
+    first, *_ = names
+    ends = [pytest.param(first, rows, marks=pytest.mark.slow) for rows in (1, 32)]
+    return [*((name, 7) for name in names), *ends]
+
+
 Result = tuple[Tensor, dict[str, Tensor]]
 
 
@@ -57,8 +63,7 @@ def assert_close(found: Result, expected: Result, atol: float) -> None:
     assert_equal_to_one_process([found], *expected, atol)
 
 
-@CHUNKS
-@pytest.mark.parametrize("name", objectives(""))
+@pytest.mark.parametrize(("name", "chunk"), chunks(objectives("")))
 def test_every_objective_has_the_loss_and_gradient_of_the_plain_pass(name: str, teacher: str, chunk: int) -> None:
     expected, found = (result({"term": objectives(teacher)[name]()}, chunk=rows, name=name) for rows in (None, chunk))
     assert expected[1]
@@ -66,8 +71,7 @@ def test_every_objective_has_the_loss_and_gradient_of_the_plain_pass(name: str, 
     assert_close(found, expected, 1e-6 if name.startswith("distillation") else 1e-10)
 
 
-@CHUNKS
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize(("name", "chunk"), chunks(VIEWS))
 def test_every_kind_of_view_has_the_loss_and_gradient_of_the_plain_pass(name: str, chunk: int) -> None:
     results = []
     for rows in (chunk, None):
@@ -101,9 +105,8 @@ def everything(teacher: str) -> dict[str, Objective]:
     }
 
 
-@CHUNKS
 @pytest.mark.parametrize("fast", [False, True])
-@pytest.mark.parametrize("name", ["encoded", "fgsm"])
+@pytest.mark.parametrize(("name", "chunk"), chunks(["encoded", "fgsm"]))
 def test_dropout_is_replayed_exactly(
     teacher: str, name: str, chunk: int, fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
