@@ -7,7 +7,7 @@ the code.
 
 Names and docstrings are read from the sources, so that nothing is imported for them; the commands are asked for their
 help. In a page of docs/methods a mark says what is made behind it: ``formula`` and ``classes`` from the docstrings of
-the classes that it names, ``recipes`` from the key ``about`` of those files, ``rows`` from the papers' tables.
+the classes that it names, and ``recipes`` from the key ``about`` of those files.
 """
 
 from __future__ import annotations
@@ -16,20 +16,16 @@ import ast
 import functools
 import re
 import sys
-from collections import Counter
-from collections.abc import Sequence
 from contextlib import redirect_stdout
-from fnmatch import fnmatch
 from io import StringIO
 from pathlib import Path
 from unittest.mock import patch
 
 from formulas import latex
-from reproduction import PAPERS, ROOT, between, name_of, order_of, status, tables_of
+from reproduction import ROOT, between
 from tables import table
 
 from sentrep.cli.recipes import read_about
-from sentrep.cli.tables import Row
 
 DOCS = ROOT / "docs"
 API = [
@@ -206,10 +202,10 @@ def with_made(page: str) -> str:
     """A page with the parts behind its marks made again."""
 
     def part(found: re.Match[str]) -> str:
-        made = {"formula": formulas, "classes": classes, "recipes": recipes, "rows": rows}[found[1]](found[2].split())
+        made = {"formula": formulas, "classes": classes, "recipes": recipes}[found[1]](found[2].split())
         return f"<!-- {found[1]}: {found[2]} -->\n\n{made.strip()}\n\n<!-- end -->"
 
-    return re.sub(r"<!-- (formula|classes|recipes|rows): (.*?) -->\n.*?<!-- end -->", part, page, flags=re.DOTALL)
+    return re.sub(r"<!-- (formula|classes|recipes): (.*?) -->\n.*?<!-- end -->", part, page, flags=re.DOTALL)
 
 
 def formulas(names: list[str]) -> str:
@@ -264,34 +260,6 @@ def recipes(names: list[str]) -> str:
     local = "" if first.get("local", "") == LOCAL else f"Without a network {first.get('local', '')}. "
     small = f"Small: {first['small']}. " if "small" in first else ""
     return f"Paper: {first.get('paper', '')}{arxiv}\n\n{about}\n`sentrep fit -c {name}`. {local}{small}{notes}"
-
-
-def rows(patterns: list[str]) -> str:
-    """A line for each paper with rows by ``paper/table/row``: its tables, what they print, what became of the rows."""
-    lines = []
-    for paper in PAPERS:
-        found = [
-            (item, row, status(name, row, file))
-            for file, item, content in sorted(tables_of(paper), key=lambda entry: order_of(entry[1]))
-            for name, row in content.rows.items()
-            if any(fnmatch(f"{paper}/{file.stem}/{name}", pattern) for pattern in patterns)
-        ]
-        if found:
-            kinds = Counter(told.split(":")[0] for _, _, told in found)
-            told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-            items = ", ".join(dict.fromkeys(item for item, _, _ in found))
-            published = printed([row for _, row, _ in found])
-            lines.append([f"[{name_of(paper)}](../reproduction.md)", items, published, told])
-    return table(["paper", "in", "published", "rows here"], lines, left=4)
-
-
-def printed(found: Sequence[Row]) -> str:
-    """What the paper has for some rows."""
-    numbers = [row.published[0] for row in found if row.published]
-    if not numbers:
-        return "not printed"
-    low, high = min(numbers), max(numbers)
-    return f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
 
 
 if __name__ == "__main__":
