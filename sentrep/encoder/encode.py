@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.util import semantic_search
 from torch import Tensor
 
 from sentrep import distributed
@@ -33,6 +35,15 @@ def _of_model(name: str) -> Any:
         setattr(encoder.model, name, value)
 
     return property(get, put)
+
+
+class Found(NamedTuple):
+    """The nearest documents of Q queries, nearest first."""
+
+    scores: NDArray[np.float32]
+    """(Q, k) similarities."""
+    indices: NDArray[np.int64]
+    """(Q, k) places of the documents in their list."""
 
 
 class TextEncoder(ABC):
@@ -118,6 +129,26 @@ class TextEncoder(ABC):
     def encode_document(self, sentences: str | Sequence[str], **options: Any) -> Any:
         """`encode` with the prompt called ``document``, ``passage`` or ``corpus``, the first that the model has."""
         return self.evaluating().model.encode_document(self._texts(sentences), **options)
+
+    def search(self, queries: str | Sequence[str], documents: Sequence[str], k: int = 10, **options: Any) -> Found:
+        """The k nearest documents of each query by `similarity`.
+
+        Args:
+            queries: one or Q of them, for `encode_query`.
+            documents: for `encode_document`.
+            k: documents per query; at most as many as there are.
+            options: of `encode`.
+
+        Raises:
+            InputError: see `encode`.
+        """
+        options = {**options, "convert_to_tensor": True}
+        asked = self.encode_query(as_list(queries), **options)
+        hits = semantic_search(
+            asked, self.encode_document(documents, **options), top_k=k, score_function=self.similarity
+        )
+        scores, indices = ([[hit[key] for hit in row] for row in hits] for key in ("score", "corpus_id"))
+        return Found(np.array(scores, np.float32), np.array(indices, np.int64))
 
     def pairwise_cosine(
         self, first: Sequence[str], second: Sequence[str], batch_size: int = 32, show_progress_bar: bool | None = None

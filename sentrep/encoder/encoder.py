@@ -33,7 +33,7 @@ from sentrep.encoder.loading.lm_head import LanguageModelHead, language_model_he
 from sentrep.encoder.loading.model import Opened, open_model
 from sentrep.encoder.modules import Normalize, SentenceModule, chain, described
 from sentrep.encoder.st_modules import PromptedTransformer, check_pooling, from_modules, pooling_name, to_modules
-from sentrep.encoder.text.tokenizer import Prompt, TextTokenizer
+from sentrep.encoder.text.tokenizer import MASK_SLOT, Prompt, TextTokenizer
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import below
 from sentrep.types import EncoderOutput, EncoderSpec, Need, TokenBatch
@@ -56,8 +56,8 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             ``trust_remote_code: true`` (the model may run its own code), or a transformers configuration with
             ``model_type``, for random weights.
         pooling: one of `sentrep.encoder.POOLINGS`.
-        prompt: a template such as ``"[X]" means [MASK].`` (quotes included), a `Prompt`, or None. Needed by pooling
-            ``mask``.
+        prompt: a template such as ``"[X]" means [MASK].`` (quotes included), a `Prompt`, or None. Pooling ``mask``
+            needs one with ``[MASK]``.
         max_length: longest sequence in training, in tokens; with a prompt, the length of the text alone.
         max_seq_length: the same for `encode`; None means the model's own limit.
         pretrained: False uses the architecture with random weights.
@@ -117,7 +117,8 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.backbone: Any = transformer.auto_model
         _settle_pooler(self.backbone, pooling == "pooler", opened)
         self.adapter = trainable if isinstance(trainable, Lora) else None
-        make_trainable(self.backbone, trainable)
+        if trainable is not True:
+            make_trainable(self.backbone, trainable)
         tokens: Any = transformer.tokenizer
         check_tokenizer(tokens, self.vocab_size, opened.name, self.backbone)
         self.prompt = template
@@ -438,6 +439,8 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
                 sentence of training no room.
         """
         own, ids = self.tokenize, TextTokenizer(self.tokenize.tokenizer, template)
+        if self.pooling == "mask" and ids.mask_index is None:
+            raise InputError(f"prompt {template!r} of some views needs {MASK_SLOT}, which the pooling reads")
         if self.prompt is None:
             raise InputError(
                 f"prompt {template!r} of some views needs another of the encoder's own: set model.encoder.prompt, by "
@@ -473,7 +476,7 @@ def _check_arguments(
 ) -> None:  # fmt: skip
     checks.text("encoder", pooling=pooling, **checks.given(prompt=prompt, tokenizer=tokenizer))
     check_pooling(pooling)
-    if pooling == "mask" and prompt is None:
+    if pooling == "mask" and (prompt is None or MASK_SLOT not in prompt):
         raise InputError("pooling 'mask' needs a prompt with a [MASK], for example '\"[X]\" means [MASK].'")
     checks.whole("encoder", 1, 10**6, max_length=max_length, **checks.given(max_seq_length=max_seq_length))
     checks.share("encoder", **checks.given(dropout=dropout))

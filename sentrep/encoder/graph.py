@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.encode import TextEncoder, pad
-from sentrep.encoder.loading.files import one_sentence
+from sentrep.encoder.loading.checks import one_sentence
 from sentrep.encoder.loading.folders import GRAPH_FILE, missing_for
 from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.errors import InputError

@@ -173,11 +173,12 @@ def to_modules(
     """The modules of a `SentenceTransformer` that computes the same, on the same parameters."""
     width = transformer.get_embedding_dimension()
     modes = [_MODES.get(mode, mode) for mode in pooling.split("+")]
-    found: list[nn.Module] = [PromptedTransformer(transformer, pooling, prompt, subtract_template)]
     if prompt is None and all(mode in (*_MODES.values(), *_OTHER_MODES) for mode in modes):
         mode: Any = modes[0] if len(modes) == 1 else tuple(modes)
-        found = [transformer, Pooling(width, mode, include_prompt=include_prompt)]
+        found: list[nn.Module] = [transformer, Pooling(width, mode, include_prompt=include_prompt)]
         width *= len(modes)
+    else:
+        found = [PromptedTransformer(transformer, pooling, prompt, subtract_template)]
     for module in behind:
         if type(module) is Dense:
             layer = st.Dense(width, module.out_features, activation_function=_ACTIVATIONS[module.activation]())

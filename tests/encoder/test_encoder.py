@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -141,6 +142,26 @@ def test_similarities() -> None:
     )
 
 
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_search_has_the_order_of_the_model_s_similarities(similarity: str) -> None:
+    encoder, queries, documents = tiny_encoder(), toy_sentences(3), toy_sentences(9)[::-1]
+    encoder.similarity_fn_name = similarity
+    encoder.prompts = {"query": "the dog ", "document": "a man "}
+    expected = encoder.similarity(encoder.encode_query(queries), encoder.encode_document(documents)).numpy()
+    found = encoder.search(queries, documents, k=4)
+    np.testing.assert_allclose(found.scores, -np.sort(-expected, axis=1)[:, :4], atol=1e-6)
+    np.testing.assert_allclose(found.scores, np.take_along_axis(expected, found.indices, 1), atol=1e-6)
+    assert encoder.search(queries[0], documents, k=99).indices.shape == (1, 9)
+
+
+def test_a_table_of_documents_is_refused() -> None:
+    frame = pd.DataFrame({"title": ["bread", "cats"], "text": toy_sentences(2)})
+    for texts in (frame, frame[["text"]]):
+        with pytest.raises(InputError, match="give one column"):
+            tiny_encoder().search("pets", texts)
+    assert tiny_encoder().search("pets", frame["text"]).indices.shape == (1, 2)
+
+
 def test_training_and_encoding_lengths_are_apart() -> None:
     encoder = tiny_encoder(max_length=8)
     text = " ".join(toy_sentences(3))
@@ -166,7 +187,7 @@ def test_the_prompt_survives_truncation_and_a_mask_in_the_text() -> None:
     [
         ({"pooling": "avg"}, "pooling must be one of"),
         ({"pooling": "mask"}, "needs a prompt"),
-        ({"prompt": "no slots"}, "once each"),
+        ({"prompt": "no slots"}, r"needs \[X\] once"),
         ({"max_length": 2}, "no room"),
         ({"tokenizer": None}, "no tokenizer"),
     ],

@@ -103,7 +103,7 @@ def test_a_template_is_added_once_and_validation_knows_nothing_of_it() -> None:
     ("arguments", "template", "message"),
     [
         ({}, OTHERS[0], "set model.encoder.prompt"),
-        ({"prompt": OWN}, "no slots", r"needs \[X\] and \[MASK\]"),
+        ({"prompt": OWN}, "no slots", r"needs \[X\] once"),
         ({"prompt": OWN, "max_length": 200}, OTHERS[0], "lower model.encoder.max_length"),
     ],
 )

@@ -1,11 +1,12 @@
-"""Refuse a broken model before its use: no encoder, weights that do not fit, paths that lead out of its folder."""
+"""Read the small files of a model, and refuse a broken model before its use."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,71 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 from sentrep.encoder.adapters import is_adapters, without_adapter
-from sentrep.encoder.loading.files import listed_modules, one_sentence
-from sentrep.errors import InputError, did_you_mean
+from sentrep.errors import InputError, did_you_mean, first_line
 from sentrep.io.configurations import quiet_transformers
 from sentrep.io.paths import check_inside, not_there
 
 _MOST_LAYERS = 1_000
 """Well beyond every model that there is. More would take hours to build; what fits no memory is refused by torch."""
-_ENCODER_ALONE = ("mt5", "t5", "umt5")
+ENCODER_ALONE = ("mt5", "t5", "umt5")
+"""Encoder-decoder families whose encoder transformers loads without the decoder."""
 _NUMBER = re.compile(r"\.\d+\.")
 """The number of a layer in the name of a weight."""
 _OLDER = {"gamma": "weight", "beta": "bias"}
 """Names of the weights of norms in files of old versions of transformers."""
+
+
+def read_json(file: Path, kind: type = dict) -> Any:
+    """Content of a JSON file of a model folder, an object unless said otherwise.
+
+    Raises:
+        InputError: for a file that is missing, damaged, or holds something else.
+    """
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{file}: missing or not JSON; the model folder is incomplete") from error
+    if not isinstance(content, kind):
+        raise InputError(f"{file}: found a JSON {type(content).__name__} where a {kind.__name__} was expected")
+    return content
+
+
+def listed_modules(folder: Path) -> list[tuple[str, str]]:
+    """Class and place of each module of a sentence-transformers folder.
+
+    Raises:
+        InputError: for a list of modules that is damaged, or leads out of the folder.
+    """
+    file = folder / "modules.json"
+    found = []
+    for module in read_json(file, list):
+        kind, inner = (module.get("type"), module.get("path", "")) if isinstance(module, dict) else (None, None)
+        if not isinstance(kind, str) or not isinstance(inner, str):
+            raise InputError(f"{file}: expected a type and a path for every module; the model folder is damaged")
+        check_inside(inner, file)
+        found.append((kind, inner))
+    if not found:
+        raise InputError(f"{file}: no module in it; the model folder is damaged")
+    return found
+
+
+@contextmanager
+def one_sentence(says: str, reason: bool = True) -> Iterator[None]:
+    """Turn exceptions of other packages, which have a dozen types for unusable files and values, into one sentence.
+
+    Args:
+        says: the sentence.
+        reason: whether it ends with the first line of their message.
+
+    Raises:
+        InputError: for any other exception.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{says}: {first_line(error)}" if reason else says) from error
 
 
 def check_encoder(config: PretrainedConfig, name: str) -> None:
@@ -35,7 +89,7 @@ def check_encoder(config: PretrainedConfig, name: str) -> None:
     Raises:
         InputError: says which.
     """
-    if getattr(config, "is_encoder_decoder", False) and config.model_type not in _ENCODER_ALONE:
+    if getattr(config, "is_encoder_decoder", False) and config.model_type not in ENCODER_ALONE:
         raise InputError(f"{name}: {config.model_type} is an encoder-decoder model; choose an encoder such as bert")
     layers = getattr(config, "num_hidden_layers", 1)
     if not isinstance(layers, int) or not 1 <= layers <= _MOST_LAYERS:
@@ -97,7 +151,7 @@ def check_weights_of(backbone: Any, folder: Path, name: str) -> bool:
         InputError: names one of the weights.
     """
     stored = _stored(folder)
-    keys = {without_adapter(key) for key in backbone.state_dict() if not is_adapters(key)}
+    keys = set(backbone.state_dict())
     found = {key for key in keys if any(f".{other}".endswith(f".{key}") for other in stored)}
     if absent := sorted(key for key in keys - found if not key.startswith("pooler.")):
         with quiet_transformers(), torch.random.fork_rng(devices=[]):

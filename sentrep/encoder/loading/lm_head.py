@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from sentrep.encoder.loading.files import one_sentence
+from sentrep.encoder.loading.checks import one_sentence
 from sentrep.encoder.loading.model import Opened
 from sentrep.errors import InputError, first_line
 from sentrep.io.configurations import quiet_transformers

@@ -24,8 +24,16 @@ from transformers import MODEL_MAPPING, AutoConfig, AutoModel, AutoModelForTextE
 
 from sentrep import checks
 from sentrep.encoder.adapters import Lora
-from sentrep.encoder.loading.checks import check_encoder, check_folder, check_settings, check_weights_of
-from sentrep.encoder.loading.files import listed_modules, one_sentence, read_json
+from sentrep.encoder.loading.checks import (
+    ENCODER_ALONE,
+    check_encoder,
+    check_folder,
+    check_settings,
+    check_weights_of,
+    listed_modules,
+    one_sentence,
+    read_json,
+)
 from sentrep.encoder.loading.folders import is_before, merge, save_weights, write_checkpoint
 from sentrep.encoder.st_modules import OWN
 from sentrep.errors import InputError, first_line
@@ -38,8 +46,6 @@ _OLDER = "pytorch_model*.bin"
 """Weights that are fetched where there are no safetensors."""
 _ELSEWHERE = ["*.h5", "*.msgpack", "*.ot", "*.tflite", "*.gguf", "*.onnx*", "onnx/*", "openvino/*", "coreml/*"]
 """Files of a hub's model with its weights for other programs."""
-_ENCODER_ALONE = ("mt5", "t5", "umt5")
-"""Encoder-decoder families whose encoder transformers loads without the decoder."""
 
 
 @dataclass
@@ -256,7 +262,7 @@ def _random(
         for rate in _dropouts(config):
             setattr(config, rate, dropout)
     check_encoder(config, name)
-    family: Any = AutoModelForTextEncoding if config.model_type in _ENCODER_ALONE else AutoModel
+    family: Any = AutoModelForTextEncoding if config.model_type in ENCODER_ALONE else AutoModel
     switch = {"add_pooling_layer": pooler} if _has_switch(config) else {}  # other families do not take the argument
     with one_sentence(f"{name}: no model can be built so"), tempfile.TemporaryDirectory() as folder:
         with quiet_transformers():

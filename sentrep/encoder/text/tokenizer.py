@@ -57,7 +57,7 @@ class TextTokenizer:
 
     Args:
         tokenizer: a transformers tokenizer.
-        prompt: a template with the slots ``[X]`` and ``[MASK]``, or None.
+        prompt: a template with the slot ``[X]``, and ``[MASK]`` for the pooling ``mask``, or None.
         limit: longest sequence that the model can read, in tokens; None for no limit.
 
     Raises:
@@ -80,7 +80,7 @@ class TextTokenizer:
         self.prefix, self.suffix = before + left, right + after
         self.mask_index: int | None = None
         """Position of the prompt's mask: from the start (≥ 0) or, behind the text, from the end (< 0)."""
-        if prompt is not None:
+        if prompt is not None and MASK_SLOT in prompt:
             mask = tokenizer.mask_token_id
             self.mask_index = self.prefix.index(mask) if mask in left else self.suffix.index(mask) - len(self.suffix)
         self._vocabulary = self._hash()
@@ -203,14 +203,15 @@ class TextTokenizer:
     def _prompt_ids(self) -> tuple[list[int], list[int]]:
         if self.prompt is None:
             return [], []
-        if self.prompt.count(TEXT_SLOT) != 1 or self.prompt.count(MASK_SLOT) != 1:
+        if self.prompt.count(TEXT_SLOT) != 1 or self.prompt.count(MASK_SLOT) > 1:
             raise InputError(
-                f"prompt {self.prompt!r} needs {TEXT_SLOT} and {MASK_SLOT} once each, "
+                f"prompt {self.prompt!r} needs {TEXT_SLOT} once and {MASK_SLOT} at most once, "
                 f'for example: "{TEXT_SLOT}" means {MASK_SLOT}.'
             )
-        if self.tokenizer.mask_token is None:
+        mask: str | None = self.tokenizer.mask_token
+        if mask is None and MASK_SLOT in self.prompt:
             raise InputError(f"prompt {self.prompt!r} needs a mask token, which the tokenizer does not have")
-        left, right = self.prompt.replace(MASK_SLOT, self.tokenizer.mask_token).split(TEXT_SLOT)
+        left, right = self.prompt.replace(MASK_SLOT, mask or "").split(TEXT_SLOT)
         return self._ids(left), self._ids(right)
 
     def _ids(self, text: str) -> list[int]:
