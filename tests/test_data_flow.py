@@ -76,6 +76,7 @@ def test_a_start_enters_no_other_file(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SENTREP_CACHE", str(tmp_path / "cache"))
     entered: list[str] = []
+    importlib.import_module("sentrep.cli.run")  # what a module calls while it is imported is no part of a start
     monkeypatch.setattr(Trainer, "fit", lambda trainer, *arguments, **options: sys.setprofile(None))
     sys.setprofile(follower(entered))
     try:
