@@ -136,7 +136,7 @@ def walk(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def class_name(path: str) -> str:
     """The name by which two paths to a class are compared: with its module, unless sentrep, torch or Lightning has it.
 
-    A class that is imported has one name, whichever path leads to it. Nothing is imported here, because the path may
+    A class that is imported has one name, by all its paths. Nothing is imported here, because the path may
     come from a stranger's checkpoint.
 
     Examples:

@@ -112,7 +112,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         options: Any = {"tokenizer": tokenizer, "pretrained": pretrained, "dropout": dropout}
         options |= {"pooler": pooling == "pooler", "behind": modules is None}
         opened: Opened = backbone if whole else open_model(backbone, **options)  # type: ignore[assignment]
-        self._st = (opened.model,)  # in a tuple: its parameters are those of `backbone` and `sentence_modules`
+        self._st = (opened.model,)  # in a tuple: torch registers its params in `backbone` and `sentence_modules`
         transformer, behind = _parts(opened.model)
         self.backbone: Any = transformer.auto_model
         _settle_pooler(self.backbone, pooling == "pooler", opened)

@@ -31,7 +31,7 @@ _BATCH = ["It rains.", "A man plays the guitar.", "The committee meets again on 
 
 
 class GraphEncoder(TextEncoder):
-    """The graph of ``sentrep export --format onnx`` in the place of a model's torch modules; it cannot be trained.
+    """The graph of ``sentrep export --format onnx``, which replaces a model's torch modules; it cannot be trained.
 
     `SentenceEncoder.from_pretrained` returns it for ``backend="onnx"``. onnxruntime computes on the CPU, with torch's
     number of threads.

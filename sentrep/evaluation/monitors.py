@@ -20,9 +20,9 @@ _SMALLEST_BATCH = 8
 class CollapseMonitor(Callback):
     """Warns, once, when a run's embeddings collapse: when different sentences get (nearly) the same vector.
 
-    It happens to sound recipes: one RoBERTa-large seed of five in the thesis (table 8), and the mean of the five then
-    says nothing. The signs are read from what `SentRepModule` logs, at log steps only, so that no other step waits for
-    the device:
+    It happens to sound recipes: one RoBERTa-large seed of five in the thesis (table 8), and the mean of the five is
+    then no estimate. The signs are read from what `SentRepModule` logs, at log steps only, so that no other step waits
+    for the device:
 
     - ``train/negative_cosine`` above ``max_negative_cosine``: unrelated sentences point the same way;
     - ``train/positive_cosine`` less than ``min_margin`` above it: dropout's noise keeps the vectors apart, but a

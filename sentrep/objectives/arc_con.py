@@ -21,7 +21,7 @@ class ArcCon(Objective):
     θ_ij is the angle between h_i and h_j⁺; j runs over the sentences of all processes. Hard negatives, draws and
     weights enter the denominator as in `Contrastive`.
 
-    Metrics: those of `Contrastive`.
+    Metrics: as of `Contrastive`.
 
     Args:
         temperature: τ > 0.

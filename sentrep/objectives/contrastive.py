@@ -186,7 +186,7 @@ def _present(negatives: Mapping[str, NegativeSampler | None] | None) -> dict[str
 class Candidates:
     """The global batch's keys and all further negatives of the Q queries, in the order of the columns.
 
-    `gather` makes those of this process's B anchors; `NTXent` asks with the positives too.
+    For `gather` the queries are this process's B anchors; `NTXent` adds the positives.
     """
 
     own: Tensor

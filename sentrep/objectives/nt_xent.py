@@ -26,7 +26,7 @@ class NTXent(Objective):
     The negatives of each query are the 2N − 2 vectors of other sentences, the hard negatives and the draws of
     ``negatives``. Draws for one anchor alone are also negatives of its positive.
 
-    Metrics: those of the draws, as of `Contrastive`.
+    Metrics: of the draws, as of `Contrastive`.
 
     Args:
         temperature: τ > 0.

@@ -74,7 +74,7 @@ class LanguageModelHead(nn.Module):
 
 
 class _HiddenStates(nn.Module):
-    """Stands in the backbone's place and passes hidden states on to the head."""
+    """Replaces the backbone, and passes hidden states on to the head."""
 
     def forward(self, *args: Any, inputs_embeds: Tensor, **kwargs: Any) -> BaseModelOutput:
         return BaseModelOutput(last_hidden_state=inputs_embeds)

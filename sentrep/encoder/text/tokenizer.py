@@ -138,7 +138,7 @@ class TextTokenizer:
             )
 
     def word_starts(self, vocab_size: int) -> Tensor:
-        """(V,) bool: False for tokens that go on with the word before them (``##ing``, or without ``Ġ`` or ``▁``).
+        """(V,) bool: False for tokens that continue the word before them (``##ing``, or without ``Ġ`` or ``▁``).
 
         Args:
             vocab_size: V, at least the size of the tokenizer's own vocabulary.
