@@ -50,7 +50,7 @@ class HardestNegatives(NegativeSampler):
 
     def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:
         """The hardest (M', D) or (N, k', D) of the draws, in the order that they have."""
-        return hardest(self.sampler.sample(anchors, keys), anchors.detach(), self.share)
+        return hardest(self.sampler.sample(anchors, keys).to(keys.dtype), anchors.detach(), self.share)
 
     def after_step(self, anchors: Tensor) -> None:
         """Pass the end of an optimiser step on."""

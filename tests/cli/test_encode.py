@@ -210,4 +210,4 @@ def test_the_command_does_without_lightning(model: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ast.literal_eval(done.stdout.splitlines()[-1]))
     assert "transformers" in loaded
-    assert not loaded & {"lightning", "matplotlib", "torchmetrics", "tensorboard", "sklearn"}
+    assert not loaded & {"lightning", "matplotlib", "torchmetrics", "tensorboard"}

@@ -244,10 +244,3 @@ def test_resume_without_a_config_takes_the_model_of_the_checkpoint(
     assert "warning" not in capsys.readouterr().err
     model = saved_config(Path(), name="default")["model"]
     assert model["objectives"]["simcse"]["init_args"]["temperature"] == 0.1
-
-
-def test_the_recipe_with_all_plugins_at_once_trains(workplace: Path, teacher: str) -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "plugins.md"
-    (recipe,) = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    (workplace / "all.yaml").write_text(recipe.replace("TRAINED_SIMCSE", teacher))
-    assert fit("-c", "all.yaml", "--model.head", "null", "--trainer.max_steps", "2") == 0
