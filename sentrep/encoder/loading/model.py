@@ -296,8 +296,9 @@ def _tokenizer(name: str, trusted: bool) -> Any:
 
 
 def _set_tokenizer(model: Any, tokenizer: Any) -> None:
-    tokenizer.model_max_length = model.tokenizer.model_max_length
-    model.tokenizer = tokenizer
+    first = getattr(model[0], "transformer", model[0])
+    tokenizer.model_max_length = first.tokenizer.model_max_length
+    first.processor = tokenizer
 
 
 def _has_pooler(model: SentenceTransformer, wanted: bool) -> bool:

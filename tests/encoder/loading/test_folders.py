@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -192,6 +193,24 @@ def test_a_backbone_is_a_name_alone_or_with_what_goes_with_it(tmp_path: Path) ->
     random = SentenceEncoder(named, pretrained=False, pooling="mean")
     assert random.pooling == "mean"
     assert not np.array_equal(random.encode(SENTENCES), encoder.encode(SENTENCES))
+
+
+def test_a_folder_with_another_tokenizer(tmp_path: Path) -> None:
+    """The toy tokenizer with two words swapped reads each of them as the other."""
+    encoder = tiny_encoder(max_seq_length=12)
+    encoder.save_pretrained(tmp_path / "model")
+    shutil.copytree(tmp_path / "model", tmp_path / "words")
+    file = tmp_path / "words" / "tokenizer.json"
+    content = json.loads(file.read_text())
+    vocabulary = content["model"]["vocab"]
+    vocabulary["engine"], vocabulary["motor"] = vocabulary["motor"], vocabulary["engine"]
+    file.write_text(json.dumps(content))
+    other = SentenceEncoder(str(tmp_path / "model"), tokenizer=str(tmp_path / "words"), pooling=encoder.pooling)
+    assert other.max_seq_length == 12
+    np.testing.assert_allclose(other.encode(["the engine"]), encoder.encode(["the motor"]), atol=1e-6)
+    other.save_pretrained(tmp_path / "saved")
+    again = SentenceEncoder.from_pretrained(tmp_path / "saved")
+    np.testing.assert_allclose(again.encode(["the engine"]), encoder.encode(["the motor"]), atol=1e-6)
 
 
 def test_a_plain_transformers_folder_has_no_pooling_and_says_so(tmp_path: Path) -> None:
