@@ -20,7 +20,7 @@ from sentrep.functional.similarity import at_least_float32, drawn_shares, info_n
 from sentrep.negatives import NegativeSampler
 from sentrep.objectives.base import Objective
 from sentrep.types import EncoderSpec, TextBatch, Views
-from sentrep.weighting import PairWeighting
+from sentrep.weighting import OnlyExtraNegatives, PairWeighting
 
 
 class Contrastive(Objective):
@@ -48,7 +48,8 @@ class Contrastive(Objective):
             (`sentrep.functional.info_nce`). Weights, if any, are a matrix of the same size.
 
     Raises:
-        InputError: for values out of range, and for a batch of one sentence without extra negatives.
+        InputError: for values out of range, and where there is nothing to contrast with: for a batch of one sentence,
+            or `OnlyExtraNegatives`, without extra negatives.
 
     Examples:
         >>> import torch
@@ -114,6 +115,8 @@ class Contrastive(Objective):
     def compared(self, views: Views, batch: TextBatch) -> tuple[Candidates, Tensor | None]:
         """What every anchor is compared with, and the weights of the pairs; None where all are 1."""
         candidates, pairs = self.candidates(views), None
+        if isinstance(self.weighting, OnlyExtraNegatives) and not self.negatives and not len(candidates.hard):
+            raise InputError("OnlyExtraNegatives leaves nothing to contrast with: add negatives")
         if self.weighting is not None:
             pairs = self.weighting(batch, views, candidates.drawn.detach())
             self.metrics |= self.weighting.metrics

@@ -32,6 +32,8 @@ _TRAINER = (
     "accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm", "limit_train_batches", "overfit_batches",
 )  # fmt: skip
 _VERSIONS = {"transformers_version", "dtype"}
+_VOCABULARIES = ("vocab.txt", "vocab.json", "merges.txt")
+"""Files of a tokenizer without ``tokenizer.json``."""
 _ORIGIN = tuple(f"model.encoder.{key}." for key in ("backbone", "tokenizer", "pretrained"))
 """The origin of an encoder, which a checkpoint replaces; the content is compared instead."""
 
@@ -160,12 +162,15 @@ def _encoder_differences(encoder: SentenceEncoder, payload: Tree) -> Differences
         for key in settings.keys() & stored.keys() - _VERSIONS
         if stored[key] != settings[key]
     }
-    words, known = (files.get("tokenizer.json") for files in (mine, saved))
-    if words is not None and known is not None and _tokens(words) != _tokens(known):
+    if _words(mine) != _words(saved):
         found["model.encoder.tokenizer"] = ("the checkpoint's", "another one")
     return found
 
 
-def _tokens(text: str) -> Tree:
-    """The content of a tokenizer without its last truncation and padding."""
-    return {key: value for key, value in json.loads(text).items() if key not in ("truncation", "padding")}
+def _words(files: dict[str, str]) -> Tree:
+    """The content of the tokenizer's files, without its last truncation and padding."""
+    found: Tree = {name: files[name] for name in _VOCABULARIES if name in files}
+    if "tokenizer.json" in files:
+        content = json.loads(files["tokenizer.json"])
+        found["tokenizer.json"] = {**content, "truncation": None, "padding": None}
+    return found

@@ -13,7 +13,7 @@ from sentrep.weighting.base import PairWeighting
 class OnlyExtraNegatives(PairWeighting):
     """Weight 0 for the other sentences of the batch: only hard negatives and drawn negatives are pushed away.
 
-    Without any of them the loss is 0.
+    `Contrastive` refuses it without any of them. In the first step of a memory bank, which is empty, the loss is 0.
 
     Examples:
         >>> import torch

@@ -72,3 +72,18 @@ def test_what_cannot_be_compared_is_refused(
     assert main(["compare", *words]) == status
     assert says in " ".join(capsys.readouterr().err.split())
     assert not Path("comparisons").exists()
+
+
+def test_texts_of_a_table_are_printed_harmless(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nasty = r'"\e[2J\u202e<script>[red]|x"'
+    Path("base.yaml").write_text("model: {}\n")
+    Path("table.yaml").write_text(
+        f"title: {nasty}\nbase: base.yaml\nmetric: {nasty}\nrows: {{plain: {{published: 70.1}}, good: }}",
+        encoding="utf-8",
+    )
+    assert main(["compare", "runs/plain", "runs/good", "--table", "table.yaml"]) == 0
+    printed, report = capsys.readouterr().out, Path("comparisons/report.md").read_text(encoding="utf-8")
+    assert all("script" in text and "70.10" in text for text in (printed, report))
+    assert not any(sign in text for text in (printed, report) for sign in ("\x1b", "\u202e"))
+    assert "<script>" not in report
+    assert "[red]" in printed

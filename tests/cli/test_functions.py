@@ -94,3 +94,17 @@ def test_half_precision_gives_nearly_the_same(model: str) -> None:
     full, half = np.load("fp32.npy"), np.load("bf16.npy")
     assert half.dtype == np.float32
     assert 0 < np.abs(full - half).max() < 0.05
+
+
+def test_encode_a_column(model: str) -> None:
+    Path("table.csv").write_text("id,words\n" + "".join(f"{i},{line}\n" for i, line in enumerate(LINES)))
+    words = ["--input", "table.csv", "--column", "words", "--output", "out.npy", "--normalize", "true"]
+    assert main(["encode", model, *words]) == 0
+    np.testing.assert_allclose(np.load("out.npy"), expected(model, normalize=True), atol=1e-6)
+
+
+def test_a_failing_run_leaves_the_old_file(model: str) -> None:
+    Path("out.npy").write_bytes(b"old")
+    Path("bytes.txt").write_bytes(b"1\n2\n3\n4\nna\xefve\n")
+    assert main(["encode", model, "--input", "bytes.txt", "--output", "out.npy", "--overwrite", "true"]) == 1
+    assert Path("out.npy").read_bytes() == b"old"

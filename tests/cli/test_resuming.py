@@ -18,8 +18,10 @@ import pytest
 import torch
 from lightning.pytorch import Callback
 
+from sentrep.checkpoint.io import AtomicCheckpointIO
 from sentrep.cli import main
 from sentrep.data import toy
+from sentrep.module import SentRepModule
 from sentrep.training import StopOnSignal
 from support import STEADY, assert_same, fit, forked, write_workplace
 
@@ -28,6 +30,16 @@ CHECKPOINTS = Path("runs/run/version_0/checkpoints")
 
 def weights(path: Path) -> dict[str, Any]:
     return torch.load(path, weights_only=True)["state_dict"]
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
 
 
 @pytest.mark.parametrize(
@@ -69,11 +81,12 @@ def test_a_run_killed_behind_its_last_step_gets_its_last_checkpoint(workplace: P
     assert torch.load(CHECKPOINTS / "last.ckpt", weights_only=True)["global_step"] == 6
 
 
-def test_a_damaged_checkpoint_is_named(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("harm", [cut, flip])
+def test_a_damaged_checkpoint_is_named(harm: Any, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fit() == 0
     (best,) = CHECKPOINTS.glob("step=*.ckpt")
     last = CHECKPOINTS / "last.ckpt"
-    os.truncate(last, last.stat().st_size // 2)
+    harm(last)
     capsys.readouterr()
     assert fit("--ckpt_path=last") == 1
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
@@ -293,6 +306,50 @@ def left(run: Path) -> dict[str, Any]:
     files = sorted(str(path.relative_to(run)) for path in run.rglob("*") if not path.name.startswith(ignored))
     metrics = [{k: v for k, v in row.items() if k != "minutes"} for row in csv.DictReader((run / "metrics.csv").open())]
     return {"files": files, "metrics": metrics, "chosen": json.loads((run / "selection.json").read_text())}
+
+
+def moments(monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """Copies of the run's folder as a kill would leave it: before each validation, each write and each removal."""
+    found: dict[str, Path] = {}
+
+    def copied(kind: type, name: str) -> None:
+        method = getattr(kind, name)
+
+        def copying(self: Any, *arguments: Any, **options: Any) -> Any:
+            files = [f" {Path(part).name.split('-')[0]}" for part in arguments if isinstance(part, str | Path)]
+            place = Path(f"{len(found)} {name.split('_')[0]}{''.join(files)}")
+            found[str(place)] = shutil.copytree(RUN, place, ignore=shutil.ignore_patterns(".lock"))
+            return method(self, *arguments, **options)
+
+        monkeypatch.setattr(kind, name, copying)
+
+    copied(AtomicCheckpointIO, "save_checkpoint")
+    copied(AtomicCheckpointIO, "remove_checkpoint")
+    copied(SentRepModule, "validation_step")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "moment"),
+    [(OFTEN, "validation"), (EPOCHS, "save step=8"), pytest.param(EPOCHS, "remove step=4", marks=pytest.mark.slow)],
+    ids=["in a validation", "at an epoch's end", "before a replaced one is removed"],
+)
+def test_a_run_killed_around_its_last_validation_ends_as_one_left_alone(
+    words: list[str], moment: str, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        before = moments(patch)
+        assert fit(*words) == 0
+    expected = left(RUN)
+    scores = {int(row["step"]): float(row["val/sts"]) for row in expected["metrics"][1:] if row["val/sts"]}
+    assert expected["chosen"]["step"] == min(scores, key=scores.__getitem__)  # by its own score, not an older step's
+    assert len(set(scores.values())) == len(scores) > 1
+    shutil.rmtree(RUN)
+    shutil.move([place for name, place in before.items() if moment in name][-1], RUN)
+    (RUN / ".model.0123abcd.tmp" / "0_Transformer").mkdir(parents=True)
+    (RUN / ".metrics.csv.0123abcd.tmp").touch()
+    assert fit(*words, "--ckpt_path=last") == 0
+    assert left(RUN) == expected
 
 
 def test_a_run_with_nothing_left_to_train_writes_its_metrics(workplace: Path) -> None:

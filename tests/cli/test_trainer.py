@@ -15,7 +15,7 @@ import yaml
 from lightning.pytorch import Callback
 
 from sentrep.cli import main
-from support import write_workplace
+from support import forked, write_workplace
 
 MY_OBJECTIVE = '''
 from sentrep import Objective
@@ -244,3 +244,40 @@ def test_resume_without_a_config_takes_the_model_of_the_checkpoint(
     assert "warning" not in capsys.readouterr().err
     model = saved_config(Path(), name="default")["model"]
     assert model["objectives"]["simcse"]["init_args"]["temperature"] == 0.1
+
+
+def test_a_number_that_no_training_survives_is_refused(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit("--trainer.gradient_clip_val=-1") == 1
+    assert error_of(capsys) == "trainer.gradient_clip_val -1: give a number above 0, or null for no clipping"
+
+
+def test_a_class_of_the_user_with_the_name_of_the_recipes_class_is_built(workplace: Path) -> None:
+    """In a process of its own, where two classes of one name disturb no other test."""
+    Path("mine.py").write_text(
+        "import torch\nfrom sentrep import objectives\n"
+        "class Contrastive(objectives.Objective):\n"
+        "    def forward(self, views, batch):\n        return views.anchor.square().mean()\n"
+        "class AdamW(torch.optim.SGD):\n    pass\n"
+    )
+    words = ["--model.objectives.simcse=mine.Contrastive", "--model.optimizer=mine.AdamW", "--report=null"]
+    process = forked(main, ["fit", "-c", "run.yaml", *words], said="said.txt")
+    process.join()
+    assert process.exitcode == 0, Path("said.txt").read_text()
+    model = saved_config(workplace)["model"]
+    assert model["objectives"]["simcse"]["class_path"] == "mine.Contrastive"
+    assert model["optimizer"]["class_path"] == "mine.AdamW"
+    content = torch.load(workplace / "runs/run/version_0/checkpoints/last.ckpt", weights_only=True)
+    assert not any("exp_avg" in state for state in content["optimizer_states"][0]["state"].values())  # not AdamW's
+    process = forked(main, ["fit", "-c", "run.yaml", "--ckpt_path=last", "--trainer.max_steps=6"], said="said.txt")
+    process.join()
+    assert process.exitcode == 1
+    said = Path("said.txt").read_text()
+    assert "model.objectives.simcse: 'mine.Contrastive' in the checkpoint, 'Contrastive' now" in said
+    assert "model.optimizer: 'mine.AdamW' in the checkpoint, 'AdamW' now" in said
+
+
+def test_a_callback_is_added_and_configured(workplace: Path) -> None:
+    words = ["--trainer.callbacks=LearningRateMonitor", "--trainer.callbacks.logging_interval=step"]
+    assert fit(*words, "--trainer.max_steps=1") == 0
+    callback = saved_config(workplace)["trainer"]["callbacks"]
+    assert callback["init_args"]["logging_interval"] == "step"

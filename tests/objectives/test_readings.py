@@ -107,6 +107,14 @@ def test_a_bank_without_the_batch_has_no_loss_in_its_first_step() -> None:
     assert bank(views, NOTHING) > 0
 
 
+def test_a_contrast_with_nothing_is_refused() -> None:
+    first, positive, negative, _ = vectors()
+    alone = Contrastive(weighting=OnlyExtraNegatives())
+    with pytest.raises(InputError, match="OnlyExtraNegatives leaves nothing to contrast with: add negatives"):
+        alone(Views(first, positive, None, NOTHING, NOTHING), NOTHING)
+    assert alone(Views(first, positive, negative, NOTHING, NOTHING), NOTHING) > 0
+
+
 @pytest.mark.parametrize("block", [0, 3])
 @pytest.mark.parametrize("drawn", [False, True])
 def test_nt_xent_equals_the_loop(drawn: bool, block: int) -> None:
