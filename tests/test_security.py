@@ -29,7 +29,7 @@ from sentrep.checkpoint.rebuild import recorded_arguments
 from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.cli import main, recipe
 from sentrep.cli.configuration import whole_tree
-from sentrep.cli.words import sort_words
+from sentrep.cli.fit import sort_words, split
 from sentrep.encoder import Dense
 from sentrep.evaluation import Evaluation
 from sentrep.evaluation.comparison import Comparison
@@ -119,7 +119,7 @@ def test_a_foreign_class_is_built_for_those_who_trust_the_file(checkpoint: dict[
 def test_the_command_line_asks_for_trust(trust: list[str], checkpoint: dict[str, Any], tmp_path: Path) -> None:
     checkpoint["hyper_parameters"]["objectives"] = {"x": {"class_path": SPY}}
     path = written(checkpoint, tmp_path)
-    words = sort_words(["--ckpt_path", str(path), *trust])
+    words = sort_words(split(["--ckpt_path", str(path), *trust]))
     if trust:
         assert whole_tree("test", *words)["model"] == recorded_arguments(checkpoint, path)
     else:
@@ -133,7 +133,7 @@ def test_a_class_that_the_user_names_himself_is_trusted(checkpoint: dict[str, An
     (tmp_path / "mine.yaml").write_text(json.dumps({"model": {"objectives": {"x": {"class_path": SPY}}}}))
     saved = recorded_arguments(checkpoint, path)
     for words in (["-c", str(tmp_path / "mine.yaml")], ["--model.objectives.x", SPY]):
-        assert whole_tree("test", *sort_words(["--ckpt_path", str(path), *words]))["model"] == saved
+        assert whole_tree("test", *sort_words(split(["--ckpt_path", str(path), *words])))["model"] == saved
 
 
 def test_the_command_line_refuses_a_checkpoint(

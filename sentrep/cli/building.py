@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import inspect
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from pydoc import locate
 from typing import Any, TypeVar
 
-from jsonargparse import ArgumentError, ArgumentParser
+from jsonargparse import ArgumentError, ArgumentParser, set_parsing_settings
 
 import sentrep.negatives
 import sentrep.objectives
@@ -30,6 +32,18 @@ _FRAME = re.compile(
 """Lines of an account that lead to a complaint."""
 _NOISE = re.compile(r"Type \S.* expects a function or a callable class: |Subcommand '\w+' |\. Got value: Namespace\(.*")
 _PLUGINS = (sentrep.objectives, sentrep.negatives, sentrep.views, sentrep.weighting)
+
+
+def search_current_folder() -> None:
+    """Let classes be found in the user's own files: ``class_path: my_objective.MyObjective``."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+
+
+def prepare_parsing() -> None:
+    """Let configurations name the user's classes in the current folder, and nothing but classes where those belong."""
+    set_parsing_settings(instantiate_subclass_spec_in_any=False, import_path_denylist=[])
+    search_current_folder()
 
 
 def build(kind: type[T], key: str, settings: Tree) -> T:

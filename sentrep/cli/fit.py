@@ -1,11 +1,26 @@
-"""``fit``, ``validate``, ``test``, ``predict`` and ``quickstart``, until PyTorch is needed."""
+"""``fit``, ``validate``, ``test``, ``predict`` and ``quickstart``, and their words, until PyTorch is needed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 from sentrep.cli.errors import UsageError
-from sentrep.cli.recipe import Tree, as_words, split
+from sentrep.cli.recipe import Tree, read_file
 from sentrep.cli.recipes import shipped
-from sentrep.cli.words import sort_words
+from sentrep.errors import did_you_mean
+
+Pairs = list[tuple[str, str | None]]
+"""``--key value`` of each option, in order; None for an option without a value."""
+
+SECTIONS = (
+    *("model", "data", "trainer", "checkpoint", "collapse", "guard", "report"),
+    *("seed_everything", "ckpt_path", "weights_only", "verbose", "return_predictions"),
+)
+"""The top-level keys of a configuration."""
+OF_SEEDS = ("seeds", "variant", "jobs")
+"""Options of ``fit --seeds`` alone."""
+_SWITCHES = ("print_config", "trust_plugins", "allow_changes")
+_OWN = ("table", "row", "ckpt_path")
 
 
 def quickstart(words: list[str]) -> int:
@@ -102,32 +117,73 @@ def _run(command: str, words: list[str]) -> int:
         UsageError: for a wrong flag, key, class or type.
         InputError: for bad data, from wherever it is found.
     """
-    own_words, others = _of_seeds(words)
-    if own_words:
-        if command != "fit" or "seeds" not in own_words:
+    pairs = [*split(words)]
+    given = {key for key, _ in pairs}
+    if not given.isdisjoint(OF_SEEDS):
+        if command != "fit" or "seeds" not in given:
             raise UsageError(f"{command}: --variant and --jobs belong to sentrep fit --seeds")
         from sentrep.cli.seeds import train
 
-        return train(others, own_words)
-    layers, flags, own = sort_words(words)
-    if not (layers or "ckpt_path" in own or any(key.startswith("model") for key, _ in flags)):
+        return train(pairs)
+    layers, flags, own = sort_words(pairs)
+    if not (layers or "ckpt_path" in own or any(key.startswith("model") for key in given)):
         what = "-c simcse/minilm --data.train FILE" if command == "fit" else "--ckpt_path best.ckpt -c RECIPE"
         raise UsageError(f"{command}: name what to run: sentrep {command} {what}; 'sentrep recipes' lists the recipes")
-
     from sentrep.cli.run import launch
 
     return launch(command, layers, flags, own)
 
 
-def _of_seeds(words: list[str]) -> tuple[Tree, list[str]]:
-    """The options that belong to ``--seeds``, and all other words."""
-    found: Tree = {}
-    others: list[str] = []
-    for key, value in split(words):
-        if key == "variant":
-            found.setdefault("variants", []).append(value or "")
-        elif key in ("seeds", "jobs"):
-            found[key] = value or ""
+def split(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """``--key value``, ``--key=value`` and ``-c file`` as `Pairs`.
+
+    Raises:
+        UsageError: for a word that is no option.
+    """
+    waiting = [*reversed(words)]
+    while waiting:
+        word = waiting.pop()
+        if word.startswith("-c"):
+            word = f"--config={word[2:].removeprefix('=')}" if word[2:] else "--config"
+        if not word.startswith("--"):
+            raise UsageError(f"unexpected word '{word}'; options are written --key value or --key=value")
+        key, equals, value = word[2:].partition("=")
+        if equals:
+            yield key, value
         else:
-            others += as_words(key, value)
-    return found, others
+            yield key, waiting.pop() if waiting and not waiting[-1].startswith(("--", "-c")) else None
+
+
+def sort_words(pairs: Iterable[tuple[str, str | None]]) -> tuple[list[tuple[str, Tree]], list[tuple[str, str]], Tree]:
+    """The layers of a run (name and tree of each file, the lowest first), its flags, and the command's own options.
+
+    Raises:
+        UsageError: for a file that is no configuration, a flag without a value, or a section that no run has.
+    """
+    layers: list[tuple[str, Tree]] = []
+    flags: list[tuple[str, str]] = []
+    own: Tree = {}
+    for key, value in pairs:
+        name = key if "." in key else key.replace("-", "_")
+        if name in _SWITCHES:
+            own[name] = value in (None, "true")
+        elif value is None:
+            raise UsageError(f"--{key} needs a value")
+        elif name == "config":
+            layers.append(read_file(value))
+        elif name in _OWN:
+            own[name] = value
+        else:
+            flags.append(("data.sts_folder" if name == "sts_folder" else name, value))
+    if "table" in own:
+        from sentrep.cli.tables import row_of
+
+        layers.insert(0, row_of(own["table"], own.get("row")))
+    elif "row" in own:
+        raise UsageError(f"--row {own['row']} needs its file: --table FILE")
+    for place, tree in [*layers, ("", dict(flags))]:
+        for section in (str(key).partition(".")[0] for key in tree):
+            if section not in SECTIONS:
+                where = f"{place}: " if place else ""
+                raise UsageError(f"{where}unknown key '{section}'{did_you_mean(section, SECTIONS)}")
+    return layers, flags, own

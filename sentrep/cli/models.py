@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from sentrep import checks
-from sentrep.cli.options import search_current_folder
+from sentrep.cli.building import search_current_folder
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError, did_you_mean, first_line
 

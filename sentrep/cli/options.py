@@ -6,9 +6,7 @@ import argparse
 import inspect
 import json
 import re
-import sys
 from collections.abc import Callable, Container
-from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser, set_parsing_settings
@@ -57,12 +55,6 @@ def parse(command: str, function: Callable[..., Any], words: list[str]) -> dict[
             hint = f", as in: {example.removeprefix(EXAMPLE)}"
         raise UsageError(f"{command}: {one_line(message)}{hint}") from None
     return dict(vars(parser.instantiate_classes(settings)))
-
-
-def search_current_folder() -> None:
-    """Let classes be found in the user's own files: ``class_path: my_objective.MyObjective``."""
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
 
 
 def _with_lists(words: list[str], lists: Container[str]) -> list[str]:

@@ -16,63 +16,38 @@ from ruamel.yaml.error import YAMLError
 from sentrep.cli.errors import UsageError
 from sentrep.cli.recipes import locate, no_recipe
 from sentrep.config import class_name
-from sentrep.errors import InputError
-from sentrep.io.paths import check_plain, expanded
+from sentrep.io.paths import expanded
 
 Tree = dict[str, Any]
 Flags = Sequence[tuple[str, str]]
 """``(dotted key, text)`` of each flag, in their order."""
 
 
-def split(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
-    """``--key value``, ``--key=value`` and ``-c file`` as pairs; a flag without a value has None.
-
-    Raises:
-        UsageError: for a word that is no flag.
-    """
-    waiting = [*reversed(words)]
-    while waiting:
-        word = waiting.pop()
-        if word.startswith("-c") or word == "-h":
-            word = "--help" if word == "-h" else f"--config={word[2:].lstrip('=')}" if word[2:] else "--config"
-        if not word.startswith("--"):
-            raise UsageError(f"unexpected word '{word}'; options are written --key value or --key=value")
-        key, equals, value = word[2:].partition("=")
-        if equals:
-            yield key, value
-        else:
-            yield key, waiting.pop() if waiting and not waiting[-1].startswith("--") else None
-
-
-def as_words(key: str, value: str | None) -> list[str]:
-    """The words of one pair of `split`."""
-    return [f"--{key}"] if value is None else [f"--{key}", value]
-
-
 def read(name: str) -> Tree:
-    """The tree of a file, of a shipped recipe if no such file exists, or of content in braces.
+    """The tree of `read_file`."""
+    return read_file(name)[1]
+
+
+def read_file(name: str) -> tuple[str, Tree]:
+    """The path and the tree of a file, of a shipped recipe if no such file exists, or of content in braces.
 
     Raises:
         UsageError: there is no such file or recipe, or it is no configuration.
     """
-    place, tree = read_file(name)
-    if "rows" in tree:
-        raise UsageError(f"{place} is a table, not a recipe; give it by --table, and --row NAME")
-    return tree
-
-
-def read_file(name: str) -> tuple[str, Tree]:
-    """The path of a recipe or table, which is its name in messages, and its tree; see `read`."""
-    place, content = ("--config", name) if name.lstrip().startswith("{") else _content(name)
+    is_content = name.lstrip().startswith("{")
+    place = name if is_content else locate(name)
     try:
-        tree = _yaml(content)
+        tree = _yaml(name if is_content else expanded(place).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{place}: {error.strerror}{no_recipe(name)}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{place}: no UTF-8 text (byte {error.start})") from None
     except YAMLError as error:
         mark, what = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error)
         line = f", line {mark.line + 1}" if mark is not None else ""
         raise UsageError(f"{place}{line}: no valid YAML: {what}") from None
     if not isinstance(tree, dict):
-        found = "nothing" if tree is None else type(tree).__name__
-        raise UsageError(f"{place}: expected keys such as 'model:' and 'data:', found {found}")
+        raise UsageError(f"{place}: expected keys such as 'model:' and 'data:', found {type(tree).__name__}")
     return place, {key: value for key, value in tree.items() if key != "about"}  # which is of the file, see `recipes`
 
 
@@ -168,17 +143,6 @@ def _yaml(content: str) -> Any:
     reader = YAML(typ="safe", pure=True)  # one for each text: it keeps state
     reader.Constructor = _Constructor
     return reader.load(content)
-
-
-def _content(name: str) -> tuple[str, str]:
-    place = locate(name)
-    try:
-        check_plain(expanded(place))
-        return place, expanded(place).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{place}: no UTF-8 text (byte {error.start})") from None
-    except InputError as error:
-        raise UsageError(f"{error}{no_recipe(name)}") from None
 
 
 def _make_room(tree: Any, layer: Any) -> None:

@@ -15,16 +15,15 @@ os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")  # of Lightnin
 import numpy as np
 import torch
 import yaml
-from jsonargparse import Namespace, set_parsing_settings
+from jsonargparse import Namespace
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI, SaveConfigCallback
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
 
-from sentrep.cli.building import explained
+from sentrep.cli.building import explained, prepare_parsing
 from sentrep.cli.configuration import CALLBACKS, whole_tree
 from sentrep.cli.log import show_log
-from sentrep.cli.options import search_current_folder
 from sentrep.cli.recipe import Flags, Tree
 from sentrep.cli.run_content import write_record
 from sentrep.cli.run_folder import claim_version
@@ -207,9 +206,3 @@ def gpu_precision(trainer: Namespace) -> dict[str, str]:
         torch.set_float32_matmul_precision("high")
         rank_zero_info("float32 products may use TF32; the environment variable NVIDIA_TF32_OVERRIDE=0 turns it off")
     return {}
-
-
-def prepare_parsing() -> None:
-    """Let configurations name the user's classes in the current folder, and nothing but classes where those belong."""
-    set_parsing_settings(instantiate_subclass_spec_in_any=False, import_path_denylist=[])
-    search_current_folder()

@@ -13,8 +13,8 @@ import pandas as pd
 from sentrep.cli.building import build
 from sentrep.cli.configuration import whole_tree
 from sentrep.cli.errors import UsageError
+from sentrep.cli.fit import Pairs, sort_words
 from sentrep.cli.recipe import Tree
-from sentrep.cli.words import sort_words
 from sentrep.config import walk
 from sentrep.data import SentRepDataModule
 from sentrep.data.files import hash_files
@@ -66,17 +66,17 @@ def content_of(tree: Tree, data: SentRepDataModule, trains: bool = True) -> Tree
     return {**parts, "content": hash_of(sorted(parts.items()))}
 
 
-def content_and_pairs(words: list[str], trains: bool) -> tuple[str, pd.DataFrame]:
-    """The ``content`` that a run of these words has, and its test pairs (`pairs_frame`).
+def content_and_pairs(options: Pairs, trains: bool) -> tuple[str, pd.DataFrame]:
+    """The ``content`` that a run has, and its test pairs (`pairs_frame`).
 
     Args:
-        words: of ``sentrep fit``, or of ``sentrep test`` without a checkpoint.
+        options: of ``sentrep fit``, or of ``sentrep test`` without a checkpoint.
         trains: which of the two.
 
     Raises:
-        InputError: the words, the text or the sets are wrong, or the run could not be compared with another.
+        InputError: the options, the text or the sets are wrong, or the run could not be compared with another.
     """
-    layers, flags, own = sort_words(words)
+    layers, flags, own = sort_words(options)
     if any(key in ("seed_everything", "data.seed") or key.startswith("trainer.logger") for key, _ in flags):
         raise UsageError("--seeds sets the seeds and the folder of every run; leave both out")
     tree = whole_tree("fit" if trains else "test", layers, flags, {**own, "ckpt_path": None})

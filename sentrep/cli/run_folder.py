@@ -46,28 +46,26 @@ def settle_last(tree: Tree, resumes: bool) -> str | None:
     logger = tree["trainer"].get("logger")
     settings = _arguments(logger[0] if isinstance(logger, list) and logger else logger)
     own = _arguments(tree["checkpoint"]).get("dirpath")
-    numbered = own is None and "save_dir" in settings
     run = expanded(own or tree["trainer"].get("default_root_dir") or ".")
-    if numbered:
-        parent = expanded(Path(settings["save_dir"], str(settings.get("name") or "lightning_logs")))
+    is_numbered = own is None and "save_dir" in settings
+    if is_numbered:
+        parent = expanded(Path(settings["save_dir"], settings.get("name") or "lightning_logs"))
         version = settings.get("version")
         if version is None:
             version = max((_number(place.parent) for place in parent.glob("version_*/checkpoints")), default=0)
         run = parent / (version if isinstance(version, str) else f"version_{version}")  # as Lightning names it
-    folder = run if own is not None else run / "checkpoints"
+    folder = run if own else run / "checkpoints"
     if resumes and is_first():
         for place in (folder, run, run / MODEL):
             remove_leftovers(place)
     newest = max(folder.glob("*.ckpt"), key=lambda path: path.stat().st_mtime_ns, default=None)
     if newest is None and not resumes:
         raise UsageError(f"--ckpt_path last: no checkpoint in {folder}; name a file")
-    if resumes and numbered and folder.is_dir() and not isinstance(logger, list):
+    if resumes and is_numbered and folder.is_dir() and not isinstance(logger, list):
         settings["version"] = run.name
-    if newest is None:
-        rank_zero_info(f"--ckpt_path last: no checkpoint in {folder} yet, so this starts from the beginning")
-        return None
-    rank_zero_info(f"--ckpt_path last is {newest}")
-    return str(newest)
+    where = f"is {newest}" if newest else f": no checkpoint in {folder} yet, so this starts from the beginning"
+    rank_zero_info(f"--ckpt_path last {where}")
+    return str(newest) if newest else None
 
 
 def _number(folder: Path) -> int:
@@ -96,13 +94,12 @@ def claim_version(logger: Any) -> Path | None:
         return None
     parent = expanded(Path(settings.save_dir, settings.name or "lightning_logs"))
     settings.version = max(map(_number, parent.glob("version_*")), default=-1)
-    with writing(parent):
-        parent.mkdir(parents=True, exist_ok=True)
-        while True:
-            settings.version += 1
-            with suppress(FileExistsError):
-                (folder := parent / f"version_{settings.version}").mkdir()
-                return folder
+    while True:
+        settings.version += 1
+        folder = parent / f"version_{settings.version}"
+        with writing(parent), suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            return folder
 
 
 def is_first() -> bool:

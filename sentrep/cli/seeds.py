@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from sentrep.cli.building import prepare_parsing
 from sentrep.cli.compare import judge
 from sentrep.cli.errors import UsageError
-from sentrep.cli.recipe import Tree, as_words, split
+from sentrep.cli.fit import OF_SEEDS, Pairs, split
 from sentrep.cli.recipes import locate
-from sentrep.cli.run import prepare_parsing
 from sentrep.cli.run_content import content_and_pairs
 from sentrep.cli.run_folder import run_name
 from sentrep.cli.tables import read_table
@@ -31,17 +31,16 @@ from sentrep.evaluation.selection import FILE
 from sentrep.evaluation.significance import MARGIN
 from sentrep.io.files import hold
 from sentrep.io.paths import expanded
-from sentrep.io.text import printable
 from sentrep.random import derive_seed
 
 THESIS_SEEDS = (19984, 5838, 16822, 19294, 17173)
 """The thesis's seeds (section 5.2); further ones are derived."""
 LOCK = "seeds.lock"
 _INTERRUPTED = (130, 143)
-_EAGER = ["--model.encoder.compute.compile", "false"]
+_EAGER = ("model.encoder.compute.compile", "false")
 """``auto`` would compile a long run on a GPU."""
-_Rows = Mapping[str, tuple[list[str], bool]]
-"""By name the words of a recipe, and whether its encoder is scored as it is, without training."""
+_Rows = Mapping[str, tuple[Pairs, bool]]
+"""By name the options of a recipe, and whether its encoder is scored as it is, without training."""
 
 
 @dataclass(frozen=True)
@@ -60,21 +59,22 @@ class Run:
     """Of its test sets, see `pairs_frame`."""
 
 
-def train(words: list[str], how: Tree) -> int:
+def train(pairs: Pairs) -> int:
     """Train and test the runs that are not finished, then compare them. Return the exit status: 1 if a run failed.
 
     Args:
-        words: of every run.
-        how: ``seeds``, and ``variants`` and ``jobs`` where they are given.
+        pairs: the options of ``fit``, ``--seeds`` among them.
 
     Raises:
         UsageError: for options that do not go together, or a folder with runs of something else.
     """
-    jobs = how.get("jobs", "1")
+    given = {key: value or "" for key, value in pairs}
+    jobs = given.get("jobs", "1")
     if not re.fullmatch("[1-9][0-9]*", jobs):
         raise UsageError(f"fit: --jobs {jobs}: expected a number from 1 on")
-    table, rows, place = _rows([*_EAGER, *words], how.get("variants", []))
-    runs, failed = _runs(rows, seed_list(how["seeds"]), place), False
+    variants = [value or "" for key, value in pairs if key == "variant"]
+    table, rows, place = _rows([_EAGER, *(pair for pair in pairs if pair[0] not in OF_SEEDS)], variants)
+    runs, failed = _runs(rows, seed_list(given["seeds"]), place), False
     with hold(place / LOCK, f"fit --seeds in {place}"):
         for run in runs:
             if (run.folder / RECORD).exists() and FinishedRun(run.folder).record["content"] != run.content:
@@ -84,7 +84,7 @@ def train(words: list[str], how: Tree) -> int:
                 )
         with ThreadPoolExecutor(int(jobs)) as pool:
             for run, reason in zip(runs, pool.map(partial(_finish, jobs=int(jobs)), runs), strict=True):
-                print(printable(f"{run.label}, seed {run.seed}: {reason or 'done'}"), file=sys.stderr)
+                print(f"{run.label}, seed {run.seed}: {reason or 'done'}", file=sys.stderr)
                 failed |= reason is not None
         finished: dict[str, list[FinishedRun]] = {label: [] for label in rows}
         for run in runs:
@@ -111,29 +111,28 @@ def seed_list(text: str) -> list[int]:
     return seeds
 
 
-def _rows(words: list[str], variants: Sequence[str]) -> tuple[str | None, _Rows, Path]:
+def _rows(pairs: Pairs, variants: Sequence[str]) -> tuple[str | None, _Rows, Path]:
     """The table, the recipes, and the folder of all runs."""
-    pairs = [*split(words)]
     given = dict(pairs)
     table, wanted = given.get("table"), given.get("row")
     name = table or next((value for key, value in pairs if key == "config"), None)  # of several files the first
     if name is None:
         raise UsageError("fit: --seeds needs a recipe, -c simcse/minilm, or a table, --table FILE")
-    rows: dict[str, tuple[list[str], bool]] = {}
+    rows: dict[str, tuple[Pairs, bool]] = {}
     if table is None:
-        rows[Path(name).stem] = (words, False)
+        rows[Path(name).stem] = (pairs, False)
     else:
-        words = [word for key, value in pairs if key not in ("table", "row") for word in as_words(key, value)]
+        pairs = [pair for pair in pairs if pair[0] not in ("table", "row")]
         for label, row in read_table(table).only(wanted.split(",") if wanted else None).rows.items():
             if row.absent is None and row.untrained != "whitened":
                 pooling = row.change.get("model.encoder.pooling") if row.untrained else None  # nothing overrides it
-                flags = as_words("model.encoder.pooling", pooling) if pooling else []
-                rows[label] = (["--table", table, "--row", label, *words, *flags], bool(row.untrained))
+                last = [("model.encoder.pooling", pooling)] if pooling else []
+                rows[label] = ([("table", table), ("row", label), *pairs, *last], bool(row.untrained))
     for variant in variants:
-        found = re.fullmatch(r"(\w[\w.+-]{0,99})=(.*)", variant, re.DOTALL)  # the name is used for a folder
-        if not found or found[1] in rows:
+        label, _, flags = variant.partition("=")
+        if not re.fullmatch(r"\w[\w.+-]{0,99}", label) or label in rows or not flags:  # the name is used for a folder
             raise UsageError(f"fit: --variant {variant}: expected a new name (letters, digits, . - _): NAME='FLAGS'")
-        rows[found[1]] = ([*words, *shlex.split(found[2])], False)
+        rows[label] = ([*pairs, *split(shlex.split(flags))], False)
     root = expanded(given.get("trainer.default_root_dir") or "runs")
     return table, rows, root / run_name([locate(name)])
 
@@ -146,19 +145,19 @@ def _runs(rows: _Rows, seeds: Sequence[int], place: Path) -> list[Run]:
     """
     prepare_parsing()
     wanted = {}
-    for label, (words, untrained) in rows.items():
+    for label, (pairs, untrained) in rows.items():
         try:
-            wanted[label] = content_and_pairs(words, not untrained)
+            wanted[label] = content_and_pairs(pairs, not untrained)
         except InputError as error:
             raise type(error)(f"fit, {label}: {error}") from None
     runs = []
-    for seed, (label, (words, untrained)) in itertools.product(seeds, rows.items()):
+    for seed, (label, (pairs, untrained)) in itertools.product(seeds, rows.items()):
         if seed == seeds[0] or not untrained:
-            logger = {"save_dir": place, "name": label, "version": f"seed-{seed}"}
-            own = [word for key, value in logger.items() for word in (f"--trainer.logger.{key}", str(value))]
-            own += ["--seed_everything", str(seed), "--data.seed", str(seed)]
             folder = place / label / f"seed-{seed}"
-            runs.append(Run(label, seed, folder, [*words, *own], untrained, *wanted[label]))
+            logger = {"save_dir": place, "name": label, "version": folder.name}
+            own = {"seed_everything": seed, "data.seed": seed, **{f"trainer.logger.{k}": v for k, v in logger.items()}}
+            words = [f"--{key}" if value is None else f"--{key}={value}" for key, value in [*pairs, *own.items()]]
+            runs.append(Run(label, seed, folder, words, untrained, *wanted[label]))
     return runs
 
 

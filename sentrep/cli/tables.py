@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from sentrep.cli.building import build
 from sentrep.cli.errors import UsageError
 from sentrep.cli.recipe import Tree, merged, nested, read, read_file
 from sentrep.errors import did_you_mean
-from sentrep.io.paths import expanded
 
 if TYPE_CHECKING:
     from sentrep.evaluation.published import Published
 
-T = TypeVar("T")
-_NUMBER = r"\d{1,9}(?:\.\d+)?"
 Printed = tuple[float, float | None]
 """Mean and standard deviation."""
 
@@ -137,52 +132,40 @@ def read_table(file: str) -> Table:
     rows = content.pop("rows", None)
     if not isinstance(rows, dict) or not rows:
         raise UsageError(f"{name}: expected rows by name, as 'rows: {{sam: {{published: 73.71, change: ...}}}}'")
-    table = _built(Table, {"title": Path(name).stem, **content, "file": name, "rows": {}}, name)
+    try:
+        table = Table(**{"title": Path(name).stem, **content, "file": name, "rows": {}})
+    except TypeError as error:
+        raise UsageError(f"{name}: {error}") from None
     bases: dict[str, Tree] = {}
     for row, settings in rows.items():
-        where = f"{name}, row {row}"
-        if not re.fullmatch(r"\w[\w.+-]{0,99}", row):  # it names files and folders
-            raise UsageError(f"{where}: a name has letters, digits, dots, hyphens and underscores")
-        settings = {"base": table.base, "sets": {}, **(settings or {})}
-        change = settings.pop("change", {})  # as it is: jsonargparse would make numbers of texts
-        settings["published"] = _printed(settings.get("published"), where)
-        settings["sets"] = {key: _printed(value, f"{where}, {key}") for key, value in settings["sets"].items()}
-        read = _built(Row, settings, where)
-        tree = {} if read.absent is not None else _tree(read.base, change, name, where, bases)
-        table.rows[row] = replace(read, change=change, tree=tree)
+        try:
+            table.rows[row] = _row({"base": table.base, **(settings or {})}, Path(name).parent, bases)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{name}, row {row}: {error}") from None
     if table.baseline is not None and table.first != table.baseline:
         raise UsageError(f"{name}: baseline is {table.baseline!r}; name one of the rows that are not absent")
     return table
 
 
-def _built(kind: type[T], settings: Tree, where: str) -> T:
-    try:
-        return build(kind, kind.__name__.lower(), settings)
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}") from None
-
-
-def _tree(base: str | None, change: Tree, name: str, where: str, bases: dict[str, Tree]) -> Tree:
-    """The whole recipe of a row."""
-    if base is None:
-        raise UsageError(f"{where}: expected a recipe by name or beside the table, as 'base: dclr/bert-base'")
-    try:
-        if base not in bases:
-            beside = expanded(name).parent / base
-            bases[base] = read(str(beside) if beside.exists() else base)
-        tree = merged([bases[base], *(nested(key, value) for key, value in change.items())])
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}") from None
+def _row(settings: Tree, folder: Path, bases: dict[str, Tree]) -> Row:
+    """One row; the recipes that it is built on are read once."""
+    if settings.get("published") is not None:
+        settings["published"] = _printed(settings["published"])
+    settings["sets"] = {key: _printed(value) for key, value in settings.get("sets", {}).items()}
+    row = Row(**settings)
+    if row.absent is not None:
+        return row
+    base = str(row.base)
+    if base not in bases:
+        bases[base] = read(str(folder / base) if (folder / base).exists() else base)
+    tree = merged([bases[base], *(nested(key, value) for key, value in row.change.items())])
     objectives = tree.get("model", {}).get("objectives")
     if isinstance(objectives, dict):  # a row is a whole recipe: null is not there at all
         tree["model"]["objectives"] = {key: value for key, value in objectives.items() if value is not None}
-    return tree
+    return replace(row, tree=tree)
 
 
-def _printed(value: float | str | None, where: str) -> Printed | None:
-    if value is None:
-        return None
-    found = re.fullmatch(rf"(-?{_NUMBER})(?: ± ({_NUMBER}))?", str(value))
-    if not found:
-        raise UsageError(f"{where}: published is {value!r}; expected a number, or '74.80 ± 1.12'")
-    return float(found[1]), None if found[2] is None else float(found[2])
+def _printed(value: float | str) -> Printed:
+    """The numbers of ``75.1`` or ``74.80 ± 1.12``."""
+    mean, _, deviation = str(value).partition(" ± ")
+    return float(mean), float(deviation) if deviation else None

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from sentrep.cli import main, run
+from sentrep.cli.fit import sort_words, split
 from sentrep.cli.recipe import read
 from sentrep.cli.recipes import shipped
 from sentrep.cli.run_folder import run_name
 from sentrep.cli.tables import read_table
-from sentrep.cli.words import sort_words
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 
@@ -24,7 +24,7 @@ def test_every_file_of_configs_has_a_name() -> None:
 @pytest.mark.parametrize("name", ["simcse/minilm", "simcse/minilm.yaml", "configs/simcse/minilm.yaml"])
 def test_a_recipe_is_found_by_name(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    layers = sort_words(["-c", name])[0]
+    layers = sort_words(split(["-c", name]))[0]
     assert layers == [(str(CONFIGS / "simcse/minilm.yaml"), read(str(CONFIGS / "simcse/minilm.yaml")))]
     assert run_name([layers[0][0]]) == "simcse-minilm"
 
@@ -32,7 +32,7 @@ def test_a_recipe_is_found_by_name(name: str, monkeypatch: pytest.MonkeyPatch, t
 def test_a_file_comes_before_a_recipe_of_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     Path("quickstart").write_text("data: {batch_size: 3}\n")
-    assert sort_words(["-c", "quickstart"])[0] == [("quickstart", {"data": {"batch_size": 3}})]
+    assert sort_words(split(["-c", "quickstart"]))[0] == [("quickstart", {"data": {"batch_size": 3}})]
 
 
 @pytest.mark.parametrize("columns", ["80", "40"])
