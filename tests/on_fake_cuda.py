@@ -12,8 +12,7 @@ from unittest.mock import patch
 import pytest
 import torch
 from fake_cuda import Watch, fake_batch, pretend, to_fake_cuda
-from plugins import behind, objectives
-from test_every_plugin import EVERY_VIEW
+from plugins import VIEWS, behind, objectives
 from torch import Tensor, fx
 from torch._subclasses import FakeTensorMode
 from torch.optim import AdamW, Optimizer
@@ -23,7 +22,7 @@ from sentrep.encoder import Dense, Lora, Normalize, Prompt
 from sentrep.functional import info_nce, similarity
 from sentrep.objectives import Alignment, Contrastive
 from sentrep.stability import SAM, AdversarialWeightPerturbation, NonFiniteGuard, clip_gradients
-from sentrep.views import EncodedViews, TokenDeletion, TokenSwap, ViewMaker
+from sentrep.views import EncodedViews
 from sentrep.weighting import OnlyExtraNegatives
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
 
@@ -33,10 +32,6 @@ PRECISIONS = pytest.mark.parametrize("precision", ["fp32", "bf16"])
 FUSED = partial(AdamW, fused=True)
 PROMPT = {"prompt": Prompt('"[X]" means [MASK].', subtract=True), "pooling": "mask"}
 
-VIEWS: dict[str, Callable[[], ViewMaker]] = {
-    **EVERY_VIEW,
-    "tokens": lambda: EncodedViews([TokenDeletion(), TokenSwap()]),
-}
 ENCODERS: dict[str, dict[str, Any]] = {
     "adapter": {"trainable": Lora(rank=2, dropout=0.1)},
     "last": {"pooling": "last"},

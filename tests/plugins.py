@@ -37,11 +37,17 @@ from sentrep.objectives import (
 )
 from sentrep.views import (
     FGSM,
+    BatchGaussianNoise,
+    BernoulliDropout,
     EncodedViews,
     ExtraInputsOnly,
     FeatureDropout,
+    FeatureMask,
+    GaussianDropout,
     GaussianNoise,
     OutputPerturbedViews,
+    SpanCutoff,
+    TokenCutoff,
     TokenDeletion,
     TokenShuffling,
     TokenSwap,
@@ -110,6 +116,10 @@ VIEWS: dict[str, Callable[[], ViewMaker]] = {
     "output noise": lambda: OutputPerturbedViews(GaussianNoise()),
     "output noise, second view": lambda: OutputPerturbedViews(GaussianNoise(), "second_view"),
     "output fgsm": lambda: OutputPerturbedViews(FGSM()),
+    "cutoffs": lambda: EncodedViews([TokenCutoff(), SpanCutoff()]),
+    "dropouts": lambda: EncodedViews([BernoulliDropout(), GaussianDropout()]),
+    "output mask": lambda: OutputPerturbedViews(FeatureMask("trivial")),
+    "output batch noise": lambda: OutputPerturbedViews(BatchGaussianNoise()),
 }
 
 

@@ -17,12 +17,6 @@ def test_packing_is_selecting_row_by_row(count: int | None) -> None:
     assert torch.equal(tokens.unpack(packed), x * MASK[..., None, None])
 
 
-def test_the_count_alone_finds_them_too() -> None:
-    # what an accelerator does, where asking for the positions of non-zeros would wait
-    index = MASK.bool().flatten().int().argsort(descending=True, stable=True)[:6]
-    assert torch.equal(index, RealTokens.of(MASK).index)
-
-
 def test_gradients() -> None:
     tokens = RealTokens.of(MASK)
     x, rows = torch.randn(3, 3, 4, dtype=torch.float64), torch.randn(6, 4, dtype=torch.float64)

@@ -171,27 +171,6 @@ def test_there_are_no_idle_parameters_and_weights_start_small() -> None:
             assert parameter.unique().tolist() == [1.0 if "norms" in name and "weight" in name else 0.0], name
 
 
-def test_in_projections_start_as_those_of_torch() -> None:
-    """At BERT-base's width, where the standard deviation is 0.0255."""
-    torch.manual_seed(0)
-    layer = DenoisingDecoder(768, 768, layers=1, feed_forward=8).layers[0]
-    theirs = nn.MultiheadAttention(768, 1).in_proj_weight.std().item()
-    assert theirs == pytest.approx(0.0255, abs=5e-5)
-    for weight in (*layer.projection.weight.chunk(3), layer.value.weight):
-        assert weight.std().item() == pytest.approx(theirs, rel=0.01)
-
-
-def test_dropout_is_drawn_in_training_only() -> None:
-    made = decoder(dropout=0.5)
-    mask = MASKS["some"]
-    x, memory = inputs(mask, dtype=torch.float32)
-    tokens = RealTokens.of(mask)
-    packed = tokens.pack(x)
-    assert not torch.equal(made(packed, tokens, memory), made(packed, tokens, memory))
-    made.eval()
-    assert torch.equal(made(packed, tokens, memory), made(packed, tokens, memory))
-
-
 def test_a_sentence_without_tokens_hurts_no_other() -> None:
     made = decoder().eval()
     mask = MASKS["some"].clone()

@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from sentrep.functional import geometry, info_nce, similarity, uniformity
-from sentrep.functional.sum_in_chunks import sum_in_chunks
 
 N, K, M, WIDTH = 13, 17, 6, 5
 
@@ -125,11 +124,6 @@ def test_large_batches_go_in_blocks_by_themselves(monkeypatch: pytest.MonkeyPatc
     assert largest(run(0)) == 300 * 300  # the way to turn it off
 
 
-def test_a_negative_block_is_refused() -> None:
-    with pytest.raises(ValueError, match="block"):
-        info_nce(*inputs()[:2], temperature=0.1, block=-1)
-
-
 def test_uniformity_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(geometry, "rows_at_once", lambda columns: 7)
     x = torch.randn(30, WIDTH, dtype=torch.float64, requires_grad=True)
@@ -140,24 +134,3 @@ def test_uniformity_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         results.append((value.detach(), torch.autograd.grad(value, x)[0]))
         assert largest(lambda: uniformity(x)) == size
     torch.testing.assert_close(*results, rtol=0, atol=1e-10)
-
-
-def test_a_sum_of_rows_without_gradient() -> None:
-    total, count = sum_in_chunks(lambda x: (x.sum(), x.new_full((), len(x))), [torch.arange(5.0)], [], chunk=2)
-    assert (total.item(), count.item()) == (10.0, 5.0)
-    assert not total.requires_grad
-
-
-@pytest.mark.parametrize(("queries", "blocks"), [(4096, False), (4097, True)])
-def test_up_to_the_largest_matrix_all_logits_are_held_at_once(
-    queries: int, blocks: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    called = []
-
-    def watched(_: Any, rows: list[Tensor], *rest: Any, **more: Any) -> tuple[Tensor, Tensor]:
-        called.append(len(rows[0]))
-        return torch.zeros(()), torch.ones(())
-
-    monkeypatch.setattr(similarity, "sum_in_chunks", watched)
-    info_nce(torch.ones(queries, 1), torch.ones(4096, 1), temperature=1.0, positives=torch.zeros(queries).long())
-    assert called == [queries] * blocks

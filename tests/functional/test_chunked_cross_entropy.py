@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sentrep.functional import chunked_cross_entropy
-from sentrep.functional.sum_in_chunks import rows_at_once
 
 ROWS, WIDTH, CLASSES = 23, 8, 50
 
@@ -95,8 +94,3 @@ def test_no_rows_give_zero_and_zero_gradients() -> None:
     loss.backward()
     assert (loss.item(), correct.item()) == (0.0, 0)
     assert all(not p.grad.any() for p in head.parameters() if p.requires_grad)
-
-
-def test_chunks_stay_large_for_large_vocabularies() -> None:
-    assert rows_at_once(100) * 100 <= 2**23
-    assert rows_at_once(10**6) == 128

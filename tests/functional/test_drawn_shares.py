@@ -54,15 +54,3 @@ def test_shares_are_the_gradient_of_the_loss_with_respect_to_the_logits() -> Non
 
     found = drawn_shares(queries, keys, weights=weights, **how)  # type: ignore[arg-type]
     assert found[2].item() == pytest.approx((loss(1e-5) - loss(-1e-5)) / 2e-5, rel=1e-6)
-
-
-def test_standard_noise_is_hardly_there() -> None:
-    """About M exp(1 / (2 D τ²)) / exp(1 / τ) of the softmax: the noise of GS-InfoNCE and DCLR at width 768."""
-    anchors = torch.nn.functional.normalize(torch.randn(64, 768, generator=torch.Generator().manual_seed(3)), dim=1)
-    noise = torch.randn(192, 768, generator=torch.Generator().manual_seed(4))
-    shares = drawn_shares(
-        anchors, anchors, temperature=0.05, positives=torch.arange(64), negatives=noise,
-        row_negatives=torch.zeros(64, 0, 768),
-    )  # fmt: skip
-    assert shares.sum().item() == pytest.approx(192 * math.exp(1 / (2 * 768 * 0.05**2) - 1 / 0.05), rel=0.05)
-    assert shares.sum() < 1e-5

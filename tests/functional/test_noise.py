@@ -33,27 +33,6 @@ def test_equals_autograd(denominator: str, n: int, m: int, d: int, temperature: 
         torch.testing.assert_close(fast, exact.float(), rtol=0, atol=1e-6)
 
 
-def test_the_denominators_differ_and_only_one_sees_the_positives() -> None:
-    noise, anchors, _ = _tensors(6, 9, 16)
-    refined = {
-        (name, seed): refine_noise(
-            noise, anchors, _tensors(6, 9, 16, seed)[2], temperature=0.5, step_size=0.5, denominator=name
-        )
-        for name in DENOMINATORS
-        for seed in (1, 2)
-    }  # fmt: skip
-    assert torch.equal(refined["noise", 1], refined["noise", 2])
-    assert not torch.allclose(refined["batch_and_noise", 1], refined["batch_and_noise", 2], atol=1e-4)
-    assert not torch.allclose(refined["noise", 1], refined["batch_and_noise", 1], atol=1e-4)
-
-
-def test_no_step_returns_the_noise_in_float32() -> None:
-    noise, anchors, positives = _tensors(3, 2, 4)
-    refined = refine_noise(noise.bfloat16(), anchors, positives, temperature=0.05, steps=0)
-    assert refined.dtype == torch.float32
-    assert torch.equal(refined, noise.bfloat16().float())
-
-
 def test_a_vector_without_gradient_stays() -> None:
     _, anchors, positives = _tensors(1, 1, 24)
     # along the only anchor, against it, and nowhere: at a maximum, at a minimum, without a cosine

@@ -63,64 +63,6 @@ def test_without_a_past_nothing_is_drawn(kind: str) -> None:
 
 
 @every_kind
-def test_what_was_drawn_is_plain_and_neither_it_nor_the_inputs_are_changed(kind: str) -> None:
-    sampler = _after(kind)
-    batch = embeddings(2)
-    drawn = sampler.sample(*batch)
-    assert drawn.dtype == torch.float32
-    assert not drawn.requires_grad
-    assert not any(parameter.requires_grad or parameter.grad is not None for parameter in sampler.parameters())
-    assert drawn.shape[-1] == WIDTH
-    copied = drawn.clone()
-    advance(sampler, batch[0])
-    assert torch.equal(drawn, copied)
-    assert_same(batch, embeddings(2))
-
-
-@every_kind
-def test_one_draw_per_step(kind: str) -> None:
-    sampler = _after(kind)
-    batch = embeddings(2)
-    first, again = sampler.sample(*batch), sampler.sample(*batch)
-    advance(sampler, embeddings(3)[0])
-    assert torch.equal(first, again)
-    assert not torch.equal(first, sampler.sample(*batch))
-
-
-@pytest.mark.parametrize("kind", DRAWN)
-def test_streams_and_seeds_differ(kind: str) -> None:
-    draws = []
-    for stream, seed in (("a", 5), ("b", 5), ("a", 6)):
-        sampler = built(kind, stream, seed)
-        advance(sampler, embeddings(0)[0])
-        draws.append(sampler.sample(*embeddings(1)))
-    assert not torch.equal(draws[0], draws[1])
-    assert not torch.equal(draws[0], draws[2])
-
-
-@every_kind
-def test_global_random_state_is_left_alone(kind: str) -> None:
-    torch.manual_seed(3)
-    before = torch.random.get_rng_state()
-    _after(kind).sample(*embeddings(2))
-    assert torch.equal(torch.random.get_rng_state(), before)
-
-
-@every_kind
-def test_bf16_embeddings_and_autocast(kind: str) -> None:
-    rounded = [tuple(t.bfloat16() for t in embeddings(step)) for step in range(3)]
-    expected, sampler = built(kind), built(kind)
-    for anchors, _ in rounded[:2]:
-        advance(expected, anchors.float())
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            advance(sampler, anchors)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        drawn = sampler.sample(*rounded[2])
-    assert drawn.dtype == torch.float32
-    assert torch.equal(drawn, expected.sample(*(t.float() for t in rounded[2])))
-
-
-@every_kind
 def test_broken_and_small_and_large_batches_are_survived(kind: str) -> None:
     sampler = built(kind)
     for step, rows in enumerate((8, 1, 8, 30, 2)):

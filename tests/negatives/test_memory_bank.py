@@ -26,13 +26,6 @@ def test_holds_the_newest_outputs_and_no_others(size: int, batches: list[int]) -
             assert sorted(tuple(row.tolist()) for row in held) == sorted(past)
 
 
-def test_the_oldest_leave_first() -> None:
-    bank = built("bank", size=4)
-    for start in (0.0, 3.0):
-        advance(bank, torch.arange(start, start + 3)[:, None].expand(3, WIDTH))
-    assert sorted(bank.sample(*embeddings())[:, 0].tolist()) == [2.0, 3.0, 4.0, 5.0]
-
-
 def test_a_bank_smaller_than_the_batch_says_so_once() -> None:
     bank = built("bank", stream="past", size=3)
     with pytest.warns(UserWarning, match="MemoryBank 'past' has 3 rows, fewer than the global batch of 8"):
@@ -41,19 +34,3 @@ def test_a_bank_smaller_than_the_batch_says_so_once() -> None:
         warnings.simplefilter("error")
         advance(bank, embeddings(1)[0])
     assert torch.equal(bank.sample(*embeddings()), embeddings(1)[0][-3:].roll(bank.pointer, 0))
-
-
-def test_a_bank_of_one_batch_says_nothing() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        advance(built("bank", size=8), embeddings(0)[0])
-
-
-def test_broken_rows_are_replaced_by_sound_ones_of_their_batch() -> None:
-    bank, (anchors, _) = built("bank", size=8), embeddings()
-    broken = anchors.clone()
-    broken[2, 0], broken[5] = torch.nan, torch.inf
-    advance(bank, broken)
-    expected = anchors.clone()
-    expected[2], expected[5] = anchors[0], anchors[1]
-    assert torch.equal(bank.sample(*embeddings()), expected)

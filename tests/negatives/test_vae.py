@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
-from samplers import WIDTH, advance, built, embeddings, spec
+from samplers import WIDTH, advance, built, embeddings
 from torch import Tensor
 
 from references.samplers import Adam, released_vae_decode, released_vae_loss, vae_bound, vae_decode
@@ -104,22 +104,6 @@ def test_the_released_loss_and_its_gradients_equal_loops_from_equal_weights() ->
     expected.backward()
     for name, weight in network.named_parameters():
         torch.testing.assert_close(weight.grad, leaves[name].grad, rtol=1e-9, atol=1e-12)
-
-
-def test_the_window_slides() -> None:
-    sampler = _vae(window=3)
-    for step in range(5):
-        advance(sampler, embeddings(step, rows=4 + step)[0])
-        kept = [embeddings(past, rows=4 + past)[0] for past in range(max(0, step - 2), step + 1)]
-        torch.testing.assert_close(sampler.network.location, torch.cat(kept).mean(0))
-
-
-def test_weights_start_from_seed_and_stream() -> None:
-    first, again, other = (VAENegatives(latent=3, hidden=7) for _ in range(3))
-    for sampler, stream in ((first, "a"), (again, "a"), (other, "b")):
-        sampler.build(spec(), stream)
-    assert torch.equal(first.network.output.weight, again.network.output.weight)
-    assert not torch.equal(first.network.output.weight, other.network.output.weight)
 
 
 def test_vectors_that_hardly_differ_are_standardised() -> None:

@@ -130,9 +130,3 @@ def test_each_sampler_has_a_dose_of_its_own(way: str) -> None:
     assert found == pytest.approx(dict(zip(samplers, expected, strict=True)), rel=1e-4)
     assert found["bank"] == 0 < found["few"]
     assert not any(value.requires_grad for value in metrics.values())
-
-
-def test_without_samplers_there_is_no_dose() -> None:
-    objective = Contrastive()
-    objective(views(True), OUTPUT)
-    assert objective.metrics == {}

@@ -16,16 +16,13 @@ from torch import Tensor
 from references.denoising import denoising_loss, gradients, run, shortened, torch_decoder
 from sentrep import InputError, Objective, ProjectionHead, SentenceEncoder, SentRepModule, TextBatch, Views
 from sentrep.decoders import RealTokens
-from sentrep.objectives import Contrastive, Denoising, denoising
+from sentrep.objectives import Denoising, denoising
 from sentrep.types import TokenBatch
-from sentrep.views import BatchGaussianNoise, EncodedViews, OutputPerturbedViews, TokenShuffling
+from sentrep.views import EncodedViews, TokenShuffling
 from support import (
     FAMILIES,
-    assert_equal_to_one_process,
     assert_resumes,
     assert_same,
-    loss_and_gradients,
-    run_processes,
     text_batch,
     tiny_encoder,
     toy_sentences,
@@ -178,24 +175,6 @@ def test_accuracy_counts_the_tokens_that_are_named() -> None:
     assert objective.metrics["accuracy"] > 0
 
 
-@pytest.mark.parametrize("arguments", [{}, TSDAE])
-def test_one_forward_of_the_encoder_whatever_the_objectives(arguments: dict[str, Any]) -> None:
-    encoder = tiny_encoder()
-    terms = {"contrastive": Contrastive(), "denoising": Denoising(**{**SMALL, **arguments})}
-    module = SentRepModule(encoder, terms)
-    passes = []
-    encoder.register_forward_hook(lambda *_: passes.append(1))
-    loss, _ = step(module, text_batch(encoder, SENTENCES[:8]))
-    loss.backward()
-    assert len(passes) == 1
-
-
-def test_two_objectives_share_the_head() -> None:
-    terms = {"one": Denoising(**SMALL), "two": Denoising(**{**SMALL, "layers": 1})}
-    module: Any = SentRepModule(tiny_encoder(), terms)
-    assert module.objectives.terms["one"].lm_head is module.objectives.terms["two"].lm_head
-
-
 def test_deletion_removes_what_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = TokenBatch(
         torch.tensor([[1, 10, 11, 12, 2, 0], [1, 20, 21, 22, 23, 2]]), torch.tensor([[1] * 5 + [0], [1] * 6])
@@ -221,13 +200,6 @@ def test_the_count_that_the_host_knows_changes_nothing() -> None:
         known, _ = step(module, batch)
         batch.positive.lengths = None
         assert torch.equal(known, step(module, batch)[0])
-
-
-def test_perturbed_outputs_are_rebuilt_from_the_anchor() -> None:
-    encoder = tiny_encoder()
-    module = SentRepModule(encoder, {"denoising": Denoising(**SMALL)}, views=OutputPerturbedViews(BatchGaussianNoise()))
-    loss, _ = step(module, text_batch(encoder, SENTENCES[:4]))
-    assert torch.isfinite(loss)
 
 
 def test_shuffled_words_are_rebuilt_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,21 +228,6 @@ def test_views_of_other_sentences_are_refused() -> None:
     _, views = step(module, batch)
     with pytest.raises(InputError, match="positive_output of the views"):
         module.objectives(dataclasses.replace(views, positive_output=views.positive_output[:2]), batch)
-
-
-def one_step() -> tuple[Tensor, dict[str, Tensor]]:
-    """Loss and gradients of sentences that are sorted by length: the processes have unequal numbers of tokens."""
-    module = built(tiny_encoder(dropout=0.0), ProjectionHead("linear"), noise=0.0)
-    return loss_and_gradients(module, text_batch(module.encoder, sorted(SENTENCES[:8], key=len)))
-
-
-def test_two_processes_with_unequal_token_counts_equal_one() -> None:
-    assert_equal_to_one_process(run_processes(one_step, 2), *one_step())
-
-
-def test_heads_divide_the_width() -> None:
-    with pytest.raises(InputError, match="heads must divide the encoder's width 32"):
-        built(tiny_encoder(), heads=5)
 
 
 def test_tokens_are_deleted_within_the_frame_and_one_stays() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from references.dclr import distillation_loss
+from references.listwise import distillation_loop, similarities
 from sentrep import InputError, SentenceEncoder, SentRepModule
 from sentrep.objectives import Distillation
 from support import assert_same_gradients, plugged, text_batch, tiny_encoder, toy_sentences
@@ -21,7 +21,8 @@ def test_distillation_equals_the_loop(
     objective.build(*plugged(encoder, 0))
     x = views(width)
     loss = objective(x, text_batch(encoder, ANCHORS, POSITIVES if paired else None))
-    expected = distillation_loss(x.anchor, x.positive, *judged(teacher, paired), 0.3, teacher_temperature or 0.3)
+    student, taught = similarities(x.anchor, x.positive, True), similarities(*judged(teacher, paired), True)
+    expected = distillation_loop("listnet", student, taught, 0.3, teacher_temperature or 0.3)
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
     assert_same_gradients(loss, expected, [x.anchor, x.positive], rtol=1e-4, atol=1e-6)
 

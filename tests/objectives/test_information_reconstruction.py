@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from references.information import information_loop
-from sentrep import EncoderSpec, InputError, SentRepModule, TextBatch, Views
+from sentrep import EncoderSpec, SentRepModule, TextBatch, Views
 from sentrep.objectives import InformationReconstruction
 from sentrep.types import EncoderOutput, Layers, Need
 from support import assert_same_gradients, loss_and_gradients, plugged, text_batch, tiny_encoder, toy_sentences
@@ -41,7 +41,7 @@ def test_it_equals_the_loop_in_value_and_gradient() -> None:
     chosen = {*objective.masking._chosen.tolist()}
     lengths = tokens.attention_mask.sum(1).tolist()
     head = objective.masking.lm_head
-    expected = information_loop(vectors, lower, tokens.input_ids, lengths, chosen, objective.auxiliary, 2, head)
+    expected = information_loop(vectors, lower, tokens.input_ids, lengths, chosen, objective.auxiliary, head)
     leaves = [vectors, *objective.auxiliary.parameters(), *head.parameters()]
     assert_same_gradients(loss, expected, leaves)
     assert torch.autograd.grad(loss, vectors, retain_graph=True)[0].any()
@@ -60,13 +60,6 @@ def test_the_encoder_is_trained_through_the_vector_alone(monkeypatch: pytest.Mon
     cut = lambda self, rows: output(self.embedding[rows].detach(), whole(self, rows).layers)  # noqa: E731
     monkeypatch.setattr(EncoderOutput, "__getitem__", cut)
     assert trained() == {"encoder.backbone.embeddings.word_embeddings.weight"}  # which are the head's
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(InputError, match="heads must divide the encoder's width 32, got 5"):
-        SentRepModule(tiny_encoder(), [InformationReconstruction(**{**SMALL, "heads": 5})])
-    with pytest.raises(InputError, match="objective 'informationreconstruction': it reads layer 6, but"):
-        SentRepModule(tiny_encoder(), [InformationReconstruction(layer=6, heads=2)])
 
 
 def test_the_lower_layer_is_that_in_the_middle() -> None:

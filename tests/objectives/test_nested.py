@@ -12,7 +12,7 @@ from samplers import services, spec
 from objectives.test_readings import NOTHING, WIDTH, assert_equals, built, vectors
 from references.info_nce import info_nce_loop
 from references.two_encoders import contrastive_tension, momentum_contrast
-from sentrep import InputError, ProjectionHead, SentRepModule, ViewMaker
+from sentrep import InputError, ProjectionHead, SentRepModule
 from sentrep.negatives import MemoryBank
 from sentrep.objectives import (
     Alignment,
@@ -145,21 +145,6 @@ def test_a_nested_objective_sees_its_own_extra_inputs_cut() -> None:
     metrics = module.objectives.metrics()
     torch.testing.assert_close(metrics["order/d32/triplet/ordered"], metrics["plain/ordered"])
     assert "order/d8/triplet/weight" in metrics
-
-
-@pytest.mark.parametrize("kind", [Matryoshka, UncertaintyWeighted])
-def test_what_is_held_counts_steps_and_goes_on_from_them(kind: type[Objective]) -> None:
-    def made() -> SentRepModule:
-        held = Matryoshka(Alignment(), [2, 4]) if kind is Matryoshka else UncertaintyWeighted({"a": Alignment()})
-        return SentRepModule(tiny_encoder(), {"outer": held})
-
-    first, resumed = made(), made()
-    anchors, positives, *_ = vectors()
-    for _ in range(3):
-        first.end_step(Views(anchors, positives, None, NOTHING, NOTHING))
-    resumed.load_state_dict(first.state_dict())
-    for whole in (first, resumed):
-        assert {part.step for part in whole.modules() if isinstance(part, Objective | ViewMaker)} == {3}
 
 
 @pytest.mark.parametrize(

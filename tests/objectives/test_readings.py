@@ -10,8 +10,8 @@ from samplers import services, spec
 from torch import Tensor, nn
 
 from references.dclr import released_loss
-from references.info_nce import info_nce_loop, nt_xent_loop, second_view_loop, sign_flipped_loop
-from sentrep import InputError, Objective, distributed
+from references.info_nce import info_nce_loop, nt_xent_loop, sign_flipped_loop
+from sentrep import InputError, Objective
 from sentrep.functional.binary import binary_info_nce
 from sentrep.negatives import GaussianNegatives, MemoryBank, MixedNegatives, NegativeSampler
 from sentrep.objectives import BinaryContrastive, Contrastive, NTXent, SignFlippedContrastive
@@ -58,19 +58,14 @@ def assert_equals(loss: Tensor, expected: Tensor, *leaves: Tensor) -> None:
 
 
 @pytest.mark.parametrize("block", [0, 2])
-def test_second_views_are_the_negatives(block: int) -> None:
-    first, positive, second, _ = leaves = vectors()
-    loss = Contrastive(0.3, block=block)(Views(first, positive, None, NOTHING, NOTHING, second=second), NOTHING)
-    assert_equals(loss, second_view_loop(first, positive, second, 0.3), *leaves)
-
-
 @pytest.mark.parametrize("hard", [False, True])
-def test_second_views_with_everything_else(hard: bool) -> None:
+def test_second_views_are_the_negatives_beside_everything_else(hard: bool, block: int) -> None:
     """Weights, smoothing, drawn and hard negatives: the kept columns of every anchor by themselves."""
     first, positive, second, negative = leaves = vectors(4)
     weights = torch.rand(4, 4 + 2) + 0.2
     weighting = Fixed(weights.tolist())
-    objective = built(Contrastive(0.3, noise(), weighting, label_smoothing=0.1, hard_negative_weight=0.7))
+    how: Any = {"label_smoothing": 0.1, "hard_negative_weight": 0.7, "block": block}
+    objective = built(Contrastive(0.3, noise(), weighting, **how))
     views = Views(first, positive, negative if hard else None, NOTHING, NOTHING, second=second)
     drawn = objective.negatives["noise"].sample(first, second).double()
     losses = []
@@ -240,14 +235,3 @@ def test_the_flipped_sign_of_two_sentences_has_the_whole_scale() -> None:
     views = Views(anchors, positives, None, NOTHING, NOTHING)
     both = [SignFlippedContrastive(0.3, scale)(views, NOTHING) for scale in (None, 1.0)]
     assert_equals(*both, anchors, positives)
-
-
-def test_binary_contrast_finds_its_rows_among_those_of_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the second of two processes, whose rows are the last."""
-    anchors, positives, others, _ = vectors(3)
-    monkeypatch.setattr(distributed, "gather", lambda x: torch.cat([others, x]))
-    monkeypatch.setattr(distributed, "own_rows", lambda count, device: torch.arange(3, 6))
-    loss = BinaryContrastive(0.3)(Views(anchors, positives, None, NOTHING, NOTHING), NOTHING)
-    keys = torch.cat([others, positives])
-    expected = binary_info_nce(anchors, keys, temperature=0.3, positives=torch.arange(3, 6), negatives=keys[:0])
-    assert_equals(loss, expected, anchors, positives)

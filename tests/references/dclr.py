@@ -1,13 +1,11 @@
-"""Instance weighting as DCLR prints it (eq. 5 and 6), one pair at a time, and distillation likewise."""
+"""Instance weighting as DCLR prints it (eq. 5 and 6), one pair at a time."""
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import Tensor
 
-from references.info_nce import cosine
+from references.info_nce import cosine, info_nce_loop
 
 
 def alpha(anchor: Tensor, negative: Tensor, threshold: float) -> float:
@@ -26,19 +24,13 @@ def weighted_loss(
     mask_noise: bool,
 ) -> Tensor:
     """Eq. 6, the positive in the denominator as in all released code; ``judged`` are C's vectors of the sentences."""
-    losses = []
-    for i in range(len(anchors)):
-        positive = torch.exp(cosine(anchors[i], positives[i]) / temperature)
-        denominator = positive
-        for j in range(len(positives)):
-            if j != i:
-                weight = alpha(judged_anchors[i], judged_keys[j], threshold)
-                denominator = denominator + weight * torch.exp(cosine(anchors[i], positives[j]) / temperature)
-        for n in noise:
-            weight = alpha(judged_anchors[i], n, threshold) if mask_noise else 1.0
-            denominator = denominator + weight * torch.exp(cosine(anchors[i], n) / temperature)
-        losses.append(-torch.log(positive / denominator))
-    return sum(losses[1:], losses[0]) / len(losses)
+    weights = [
+        [alpha(anchor, key, threshold) for key in judged_keys]
+        + [alpha(anchor, vector, threshold) if mask_noise else 1.0 for vector in noise]
+        for anchor in judged_anchors
+    ]
+    own = [*range(len(anchors))]
+    return info_nce_loop(anchors, positives, temperature, own, noise, torch.tensor(weights), 1.0, 0.0)
 
 
 def released_loss(
@@ -57,17 +49,3 @@ def released_loss(
             p = torch.exp(logit) / total
             losses.append(-torch.log(p) if j == i else -torch.log(1 - p))
     return sum(losses[1:], losses[0]) / len(losses)
-
-
-def distillation_loss(
-    anchors: Tensor, positives: Tensor, taught_anchors: Tensor, taught_keys: Tensor, student_t: float, teacher_t: float
-) -> Tensor:
-    """Mean over i of Σ_j q_ij (log q_ij − log p_ij)."""
-    total = anchors.new_zeros(())
-    for i in range(len(anchors)):
-        student = [torch.exp(cosine(anchors[i], key) / student_t) for key in positives]
-        teacher = [math.exp(float(cosine(taught_anchors[i], key)) / teacher_t) for key in taught_keys]
-        for p, q in zip(student, teacher, strict=True):
-            target = q / sum(teacher)
-            total = total + target * (math.log(target) - torch.log(p / sum(student[1:], student[0])))
-    return total / len(anchors)

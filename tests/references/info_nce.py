@@ -53,16 +53,6 @@ def info_nce_loop(
     return sum(losses[1:], losses[0]) / len(losses)
 
 
-def second_view_loop(first: Tensor, positive: Tensor, second: Tensor, temperature: float) -> Tensor:
-    """The thesis's code at the output: [positive | second views of the other sentences]."""
-    losses = []
-    for i in range(len(first)):
-        terms = [torch.exp(cosine(first[i], positive[i]) / temperature)]
-        terms += [torch.exp(cosine(first[i], second[j]) / temperature) for j in range(len(first)) if j != i]
-        losses.append(-torch.log(terms[0] / torch.stack(terms).sum()))
-    return torch.stack(losses).mean()
-
-
 def sign_flipped_loop(first: Tensor, second: Tensor, temperature: float, scale: float) -> Tensor:
     """The thesis's code for "FGSM" at the output: the positive's sign flipped, clipped to [0, 20], cross-entropy."""
     losses = []

@@ -19,18 +19,6 @@ def moments(rows: Tensor) -> tuple[list[float], list[float]]:
     return means, deviations
 
 
-def covariance(rows: Tensor) -> Tensor:
-    """Covariance matrix (D, D), entry by entry, N − 1 below."""
-    means, _ = moments(rows)
-    width = rows.shape[1]
-    matrix = torch.zeros(width, width, dtype=torch.double)
-    for d in range(width):
-        for e in range(width):
-            products = [(float(row[d]) - means[d]) * (float(row[e]) - means[e]) for row in rows]
-            matrix[d, e] = sum(products) / (len(rows) - 1)
-    return matrix
-
-
 def batch_gaussian(
     rows: Tensor, noise: Tensor, use_mean: bool, use_std: bool, multiplied: bool, through: str
 ) -> Tensor:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
+
+from references.info_nce import info_nce_loop
 
 
 def contrastive_tension(first: Tensor, second: Tensor, negatives: int) -> Tensor:
@@ -22,14 +22,9 @@ def contrastive_tension(first: Tensor, second: Tensor, negatives: int) -> Tensor
 
 def momentum_contrast(queries: Tensor, keys: Tensor, queue: Tensor, temperature: float, in_batch: bool) -> Tensor:
     """MoCo's eq. 1 (He et al. 2020) and, with the batch's other keys, ESimCSE's momentum contrast."""
-
-    def similarity(x: Tensor, y: Tensor) -> Tensor:
-        return (x @ y) / (math.sqrt(float(y @ y)) if not y.requires_grad else y.norm()) / x.norm() / temperature
-
-    losses = []
-    for i, query in enumerate(queries):
-        negatives = [key for j, key in enumerate(keys) if in_batch and j != i] + [*queue]
-        positive = torch.exp(similarity(query, keys[i]))
-        total = positive + sum(torch.exp(similarity(query, key)) for key in negatives)
-        losses.append(-torch.log(positive / total))
+    rows = [slice(None)] if in_batch else [slice(i, i + 1) for i in range(len(queries))]
+    losses = [
+        info_nce_loop(queries[part], keys[part], temperature, [*range(len(queries[part]))], queue, None, 1.0, 0.0)
+        for part in rows
+    ]
     return torch.stack(losses).mean()

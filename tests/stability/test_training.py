@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.optim import SGD, AdamW
 
 from sentrep import InputError, NegativeSampler, SentenceEncoder, SentRepModule, TextBatch
-from sentrep.config import to_config
 from sentrep.objectives import Contrastive
 from sentrep.random import step_draws
 from sentrep.stability import SAM, AdversarialWeightPerturbation
@@ -183,13 +182,6 @@ def test_half_precision_with_a_scaler_is_refused_before_the_first_step() -> None
     plugin = lightning.pytorch.plugins.MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu"))
     with pytest.raises(InputError, match="use bf16-mixed or 32-true"):
         quiet_trainer(plugins=[plugin]).fit(fitted, loader(batches(fitted.encoder)))
-
-
-def test_a_partial_in_python_is_written_to_the_configuration() -> None:
-    assert to_config(SAM_SGD) == {
-        "class_path": "sentrep.stability.sam.SAM",
-        "init_args": {"base_optimizer": {"class_path": "torch.optim.sgd.SGD", "init_args": {"lr": 0.1}}, "rho": 0.5},
-    }
 
 
 def test_of_torchs_own_optimizers_lbfgs_alone_calls_its_closure_again() -> None:

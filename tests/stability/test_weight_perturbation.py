@@ -148,14 +148,6 @@ def test_a_step_without_closure_is_refused() -> None:
         SAM(network().parameters(), BASES["sgd"]).step()
 
 
-def test_a_gradient_scaler_is_refused() -> None:
-    scaler = torch.amp.GradScaler("cpu")
-    with pytest.raises(InputError, match="use bf16-mixed"):
-        refuse_gradient_scaler(SAM(network().parameters(), BASES["sgd"]), scaler)
-    refuse_gradient_scaler(SAM(network().parameters(), BASES["sgd"]), None)
-    refuse_gradient_scaler(SGD(network().parameters()), scaler)
-
-
 def test_a_fused_optimiser_under_a_scaler_cannot_clip() -> None:
     fused = torch.optim.AdamW(network().parameters(), fused=True)
     with pytest.raises(InputError, match="fused"):

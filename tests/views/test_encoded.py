@@ -8,12 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from sentrep import ProjectionHead, SentenceEncoder, SentRepModule, TextBatch, TokenBatch, Views
+from sentrep import SentenceEncoder, TextBatch, Views
 from sentrep.functional import info_nce
-from sentrep.objectives import Contrastive
 from sentrep.views import (
     FGSM,
-    BernoulliDropout,
     EncodedViews,
     GaussianNoise,
     Perturbation,
@@ -22,9 +20,6 @@ from sentrep.views import (
     TokenShuffling,
 )
 from support import (
-    assert_equal_to_one_process,
-    loss_and_gradients,
-    run_processes,
     text_batch,
     tiny_encoder,
     toy_sentences,
@@ -171,39 +166,3 @@ def test_fgsm_leaves_parameter_gradients_and_the_generator_alone() -> None:
     assert all(parameter.grad is not None and parameter.grad.eq(1).all() for parameter in encoder.parameters())
     make(encoder, batch, GaussianNoise(0.0))
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_fgsm_under_bf16_autocast() -> None:
-    encoder = tiny_encoder()
-    batch = text_batch(encoder, SENTENCES[:8])
-    with torch.autocast("cpu", torch.bfloat16):
-        views = make(encoder, batch, FGSM(), BernoulliDropout(0.1))
-        loss = info_nce(views.anchor, views.positive, temperature=0.05)
-    loss.backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in encoder.parameters())
-
-
-def test_gradient_reaches_the_word_embeddings_and_extra_inputs_come_back() -> None:
-    encoder = tiny_encoder()
-    batch = text_batch(encoder, SENTENCES[:4])
-    more: TokenBatch = text_batch(encoder, SENTENCES[10:13]).anchor
-    views = EncodedViews([GaussianNoise(0.01), FGSM()])(encoder, batch, {"more": more})
-    assert views.extra["more"].embedding.shape == (3, 32)
-    info_nce(views.anchor.detach(), views.positive, temperature=0.05).backward()
-    gradient = encoder.backbone.get_input_embeddings().weight.grad
-    assert gradient is not None
-    assert gradient[batch.anchor.input_ids.unique()].any(-1).sum() > 3
-
-
-# several processes
-
-
-def attacked_step() -> tuple[Tensor, dict[str, Tensor]]:
-    encoder = tiny_encoder(dropout=0.0)
-    views = EncodedViews([FGSM(0.01)], perturbs="both")
-    module = SentRepModule(encoder, [Contrastive()], head=ProjectionHead("mlp"), views=views)
-    return loss_and_gradients(module, text_batch(encoder, SENTENCES[:8], SENTENCES[8:16]))
-
-
-def test_fgsm_on_two_processes_equals_one() -> None:
-    assert_equal_to_one_process(run_processes(attacked_step, 2), *attacked_step())

@@ -66,17 +66,16 @@ class Masked(TokenAugmentation):
         return TokenBatch(tokens.input_ids.masked_fill(drawn, 4), tokens.attention_mask)
 
 
-@pytest.mark.parametrize("sam", [False, True])
-def test_its_state_is_trained_saved_and_resumed(tmp_path: Path, sam: bool) -> None:
-    base = functools.partial(torch.optim.AdamW, lr=1e-3)
-    optimizer = functools.partial(SAM, base_optimizer=base) if sam else base
+def test_its_state_is_trained_saved_and_resumed(tmp_path: Path) -> None:
+    """Under SAM, which computes every view twice."""
+    optimizer = functools.partial(SAM, base_optimizer=functools.partial(torch.optim.AdamW, lr=1e-3))
 
     def build() -> SentRepModule:
         return SentRepModule(tiny_encoder(), [Contrastive()], views=Scaled(), optimizer=optimizer, seed=3)
 
     whole = assert_resumes(build, tmp_path, accumulate_grad_batches=2).state_dict()
     assert whole["views.steps"] == 4, "once per optimiser step"
-    assert whole["views.augmented.augmentations.2.seen"] == (16 if sam else 8)
+    assert whole["views.augmented.augmentations.2.seen"] == 16
     assert (whole["views.scale"] != 1).all()
 
 
