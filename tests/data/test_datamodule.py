@@ -51,13 +51,6 @@ def test_without_a_trainer(corpus: str) -> None:
     }
 
 
-def test_not_connected(corpus: str) -> None:
-    with pytest.raises(RuntimeError, match="call connect"):
-        SentRepDataModule(corpus).prepare_data()
-    with pytest.raises(RuntimeError, match="setup"):
-        connected(corpus).train_dataloader()
-
-
 def test_seed_of_the_run(corpus: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
 

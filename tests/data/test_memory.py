@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import datasets
 import pandas
 import pytest
-from torch import nn
 from words import Words
 
 from sentrep import SentRepDataModule
@@ -75,11 +73,3 @@ def test_a_list_of_files_is_still_one(tmp_path: Path, monkeypatch: pytest.Monkey
     Path("plain.txt").write_text("from the file")
     with pytest.raises(InputError, match=r"'plain.txt' is a file among texts"):
         load(["plain.txt", "A man plays."])
-
-
-def test_processes_that_hold_different_texts_are_refused() -> None:
-    data = module(TEXTS)
-    strategy = SimpleNamespace(broadcast=lambda mine: "another", reduce_boolean_decision=lambda same: same)
-    data.trainer = SimpleNamespace(strategy=strategy, lightning_module=nn.Module(), world_size=2)  # type: ignore[assignment]
-    with pytest.raises(InputError, match="the processes hold different texts"):
-        data.setup("fit")

@@ -89,19 +89,6 @@ def test_hub_without_network_is_one_sentence(hub: list[str]) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_fingerprint_depends_on_columns(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("sent0,sent1\na,b\n")
-    prints = {open_text(tmp_path / "a.csv", columns).fingerprint for columns in (None, ["sent0"], ["sent1"], [0, 1])}
-    assert len(prints) == 4
-
-
-def test_positions_as_digits(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("a\tb\nc\td\n")
-    assert (
-        sentences(tmp_path / "a.tsv", ["0", "1"]) == sentences(tmp_path / "a.tsv", [0, 1]) == [("a", "b"), ("c", "d")]
-    )
-
-
 def test_parts_of_other_widths_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     (tmp_path / "b.csv").write_text("sent0,sent1\na,b\n")

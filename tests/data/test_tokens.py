@@ -104,11 +104,6 @@ def test_worker_processes_map_the_file(pairs: Path, method: str) -> None:
         assert len(pickle.dumps(text)) < 20_000  # names, types, and 80 numbers of rows
 
 
-def test_blank_tail_is_counted(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\ntwo\n\n\n\n")
-    assert build(tmp_path / "a.txt").counts == TextCounts(5, 3, 0, 0)
-
-
 def build_in_process(path: Path) -> int:
     return len(build(path))
 

@@ -14,7 +14,6 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, T5Config, T5ForCo
 from sentrep.data import toy
 from sentrep.data.augmentation.model_options import Generation
 from sentrep.data.augmentation.translation import TOO_LONG, UNFINISHED, Translator
-from sentrep.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 
@@ -99,8 +98,3 @@ def test_the_fingerprint_is_that_of_the_weights_and_of_the_settings(marian: str,
         changed = Path(shutil.copytree(marian, tmp_path / file)) / file
         changed.write_text(json.dumps({**json.loads(changed.read_text()), **change}))
         assert Translator(marian).fingerprint != Translator(str(changed.parent)).fingerprint
-
-
-def test_a_device_that_is_none_is_named(marian: str) -> None:
-    with pytest.raises(InputError, match="device abacus cannot be used here"):
-        Translator(marian, device="abacus")

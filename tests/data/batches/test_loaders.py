@@ -4,13 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch.utils.data import DataLoader
 from words import WordTokenize
 
 from sentrep.data import (
     Collate,
     GlobalBatchSampler,
-    OneBatchLoader,
     ResumableLoader,
     RowTokenizer,
     SentenceLoader,
@@ -18,7 +16,6 @@ from sentrep.data import (
     load,
     tokenize_text,
 )
-from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.text import open_text
 from sentrep.errors import InputError
 
@@ -58,16 +55,6 @@ def test_state_of_other_data_is_refused(corpus: TokenizedText) -> None:
         loader(corpus, fingerprint="b").load_state_dict(state)
     with pytest.raises(InputError, match=r"global batch size was 4 and is 5"):
         loader(corpus, 5, fingerprint="a").load_state_dict(state)
-
-
-def test_lightning_finds_no_data_loader_to_put_its_sampler_into(corpus: TokenizedText) -> None:
-    assert not isinstance(loader(corpus), DataLoader)
-
-
-def test_pairs_loader_gives_the_set_whole() -> None:
-    pairs = ScoredPairs("x", ["a"], ["b"], [1.0])
-    assert list(OneBatchLoader(pairs)) == [pairs]
-    assert len(OneBatchLoader(pairs)) == 1
 
 
 def test_sentence_loader_keeps_blank_rows_and_splits_over_processes(tmp_path: Path) -> None:

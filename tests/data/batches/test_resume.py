@@ -103,25 +103,25 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("by_steps", [False, pytest.param(True, marks=pytest.mark.slow)])  # streams go by steps
 @pytest.mark.parametrize("case", CASES)
-def test_resumed_rows_equal_uninterrupted(tmp_path: Path, case: str, by_steps: bool) -> None:
-    check_resume(tmp_path, case, by_steps, workers=0)
+def test_resumed_rows_equal_uninterrupted(tmp_path: Path, case: str) -> None:
+    check_resume(tmp_path, case)
 
 
-@pytest.mark.slow
-def test_batches_that_workers_prepared_ahead_are_not_lost(tmp_path: Path) -> None:
-    check_resume(tmp_path, "in a later epoch", by_steps=False, workers=2)
+@pytest.mark.parametrize(
+    "how",
+    [{"no_duplicates": True}, *(pytest.param(x, marks=pytest.mark.slow) for x in ({"workers": 2}, {"held": True}))],
+)
+def test_rows_without_duplicates_prepared_ahead_or_in_memory(tmp_path: Path, how: dict[str, Any]) -> None:
+    """Batches that workers have prepared are not lost, and texts in memory resume as a file does."""
+    check_resume(tmp_path, "in a later epoch", **how)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_resumed_rows_of_a_stream(tmp_path: Path, case: str) -> None:
     """As many steps as in three epochs; at an end lightning must find the next epoch without knowing the length."""
-    check_resume(tmp_path, case, by_steps=True, workers=0, stream={"streaming": True, "shuffle_buffer": 10})
-
-
-def test_resumed_rows_without_duplicates(tmp_path: Path) -> None:
-    check_resume(tmp_path, "in a later epoch", by_steps=False, workers=0, no_duplicates=True)
+    stream = {"streaming": True, "shuffle_buffer": 10}
+    check_resume(tmp_path, case, stream=stream, max_epochs=-1, max_steps=29)
 
 
 def test_streaming_needs_a_number_of_steps(tmp_path: Path) -> None:
@@ -129,11 +129,9 @@ def test_streaming_needs_a_number_of_steps(tmp_path: Path) -> None:
         run(tmp_path, Recorder(), [], stream={"streaming": True})
 
 
-def check_resume(tmp_path: Path, case: str, by_steps: bool, **data: Any) -> None:
+def check_resume(tmp_path: Path, case: str, **how: Any) -> None:
     stop, saving, options = CASES[case]
-    if by_steps:
-        options = {**options, "max_epochs": -1, "max_steps": 29}
-    options = {**options, **data}
+    options = {**options, **how}
     whole = run(tmp_path, Recorder(), [], **options)
     checkpoint = ModelCheckpoint(tmp_path / "ckpt", filename="{step}", save_top_k=-1, **saving)
     seen, path = interrupted(tmp_path, stop, checkpoint, **options)
@@ -155,13 +153,3 @@ def test_a_batch_whose_step_failed_is_seen_again(tmp_path: Path) -> None:
 def test_overfit_batches_repeat_the_same_rows(tmp_path: Path) -> None:
     seen = run(tmp_path, Recorder(), [], overfit_batches=2, max_epochs=3)
     assert seen[:2] == seen[2:4] == seen[4:]
-
-
-@pytest.mark.slow
-def test_text_in_memory_is_resumed_as_a_file_is(tmp_path: Path) -> None:
-    stop, saving, _ = CASES["in the epoch"]
-    whole = run(tmp_path, Recorder(), [])
-    checkpoint = ModelCheckpoint(tmp_path / "ckpt", filename="{step}", save_top_k=-1, **saving)
-    seen, path = interrupted(tmp_path, stop, checkpoint, held=True)
-    assert seen == whole[:stop]
-    assert run(tmp_path, Recorder(), [], ckpt=path, held=True) == whole[saving["every_n_train_steps"] :]

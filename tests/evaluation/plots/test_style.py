@@ -8,24 +8,12 @@ import matplotlib
 import matplotlib.image
 import pandas as pd
 import pytest
-from matplotlib.text import Text
 
 from sentrep.errors import InputError
 from sentrep.evaluation.plots import save_figure
 from sentrep.evaluation.plots.curves import draw_training_curves
-from sentrep.evaluation.plots.style import DOTS, WIDTH
 
 HISTORY = pd.DataFrame({"train/loss": [2.0, 1.0], "val/sts": [50.0, 60.0]}, index=[10, 20])
-
-
-def test_both_files_are_a_column_wide_with_type_that_can_be_read(tmp_path: Path) -> None:
-    figure = draw_training_curves(HISTORY)
-    png, svg = save_figure(figure, tmp_path / "new" / "picture")
-    height, width, _ = matplotlib.image.imread(png).shape
-    assert (width, height) == (round(WIDTH * DOTS), round(figure.get_figheight() * DOTS))
-    assert svg.read_text(encoding="utf-8").count("<text") >= 2
-    assert [file.name for file in (png, svg)] == ["picture.png", "picture.svg"]
-    assert min(text.get_fontsize() for text in figure.findobj(Text) if text.get_text()) >= 7
 
 
 def test_settings_of_matplotlib_are_left_alone_and_bad_places_are_named(tmp_path: Path) -> None:
