@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import copy
 import functools
-import pickle
 
 import pytest
 import torch
 
 from sentrep import ProjectionHead
 from sentrep.config import to_config
-from sentrep.objectives import Contrastive
 
 
 def test_to_config_goes_into_containers() -> None:
@@ -30,13 +27,3 @@ def test_what_cannot_be_written_down_is_refused() -> None:
         to_config(lambda parameters: torch.optim.SGD(parameters, lr=1.0))
     with pytest.raises(TypeError):
         to_config(functools.partial(max, 1))
-
-
-@pytest.mark.parametrize("clone", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_arguments_survive_copies(clone) -> None:  # type: ignore[no-untyped-def]
-    assert clone(ProjectionHead("linear")).init_args == {"kind": "linear", "out_features": None}
-
-
-def test_a_wrong_call_is_reported_by_the_constructor() -> None:
-    with pytest.raises(TypeError, match="temprature"):
-        Contrastive(temprature=0.1)  # type: ignore[call-arg]

@@ -33,13 +33,6 @@ READ = [
 """From ``train`` to a batch."""
 
 
-def test_text_passes_no_file_twice_before_it_is_a_batch() -> None:
-    files = [file for file, _ in READ]
-    assert READ[0][1] == "SentRepDataModule.text"
-    assert len(set(files)) == sum(a != b for a, b in zip(files, [None, *files[:-1]], strict=True)) <= 9
-    assert files[-1] == STEP[0][0]
-
-
 def test_every_function_of_the_tables_is_there() -> None:
     for file, function in [*START, *READ, *STEP]:
         found: Any = importlib.import_module(f"sentrep.{file.removesuffix('.py').replace('/', '.')}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,16 +10,14 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.multiprocessing import ProcessExitedException
 from torchmetrics import KendallRankCorrCoef, Metric, PearsonCorrCoef
 
 from sentrep import InputError, ProjectionHead, SentRepModule, distributed
 from sentrep.data import SentRepDataModule
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.encode import encode
-from sentrep.negatives import RefinedNoiseNegatives
 from sentrep.objectives import Contrastive
-from sentrep.random import derive_seed, global_seed, plugin_draws, step_draws, step_generator
+from sentrep.random import derive_seed, global_seed, plugin_draws
 from support import (
     assert_equal_to_one_process,
     loss_and_gradients,
@@ -34,33 +31,19 @@ from support import (
 WORLD = 2
 
 
-def contrastive(kind: str, compile: bool = False) -> tuple[Tensor, dict[str, Tensor]]:
-    """Loss and gradients on one global batch of 8."""
-    encoder = tiny_encoder(dropout=0.0, compile=compile)
-    sentences = toy_sentences(24)
-    hard = sentences[16:] if kind == "hard negatives" else None
-    objective = Contrastive(
-        label_smoothing=0.1 if kind == "smoothing" else 0.0,
-        hard_negative_weight=0.7 if kind == "hard negatives" else 0.0,
-    )
+def contrastive(compile: bool) -> tuple[Tensor, dict[str, Tensor]]:
+    """Loss and gradients on one global batch of 8; traced graphs run as they are, without minutes of C++."""
+    encoder, sentences = tiny_encoder(dropout=0.0, compile=compile), toy_sentences(24)
+    objective = Contrastive(label_smoothing=0.1, hard_negative_weight=0.7)
     module = SentRepModule(encoder, {"simcse": objective}, head=ProjectionHead("mlp"), seed=1)
-    return loss_and_gradients(module, text_batch(encoder, sentences[:8], sentences[8:16], hard))
-
-
-@pytest.mark.parametrize("kind", ["plain", "smoothing", "hard negatives"])
-def test_contrastive_loss_and_gradients_equal_one_process(kind: str) -> None:
-    assert_equal_to_one_process(run_processes(contrastive, WORLD, kind), *contrastive(kind))
-
-
-def compiled() -> tuple[Tensor, dict[str, Tensor]]:
-    """The traced graphs run as they are: no minutes of C++."""
     with torch.compiler.set_stance("default", force_backend="eager"):
-        return contrastive("hard negatives", compile=True)
+        return loss_and_gradients(module, text_batch(encoder, sentences[:8], sentences[8:16], sentences[16:]))
 
 
-@pytest.mark.slow
-def test_compiled_on_two_processes_it_equals_eager_on_one() -> None:
-    assert_equal_to_one_process(run_processes(compiled, WORLD), *contrastive("hard negatives"))
+@pytest.mark.parametrize("compile", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_smoothing_hard_negatives_and_a_head_equal_one_process(compile: bool) -> None:
+    """`test_every_plugin.py` has every plug-in on three processes."""
+    assert_equal_to_one_process(run_processes(contrastive, WORLD, compile), *contrastive(False))
 
 
 def _shares(count: int) -> tuple[list[int], Tensor]:
@@ -110,18 +93,6 @@ def test_validation_on_two_processes_gives_exactly_the_scores_of_one(pooling: st
     assert run_processes(_validation_scores, WORLD, pooling) == [expected, expected]
 
 
-def _draws() -> tuple[Tensor, Tensor]:
-    shared = torch.randn(3, generator=step_generator(7, "noise", 5))
-    with step_draws(7, 0, 5, torch.device("cpu")):
-        return shared, torch.rand(3)
-
-
-def test_noise_is_shared_and_dropout_is_not() -> None:
-    (noise0, dropout0), (noise1, dropout1) = run_processes(_draws, WORLD)
-    assert torch.equal(noise0, noise1)
-    assert not torch.equal(dropout0, dropout1)
-
-
 def test_outside_a_step_a_plug_in_draws_on_from_where_torch_is() -> None:
     torch.manual_seed(0)
     expected = torch.randn(4)
@@ -142,43 +113,6 @@ def test_the_seed_of_a_run_is_a_whole_number_of_63_bits(monkeypatch: pytest.Monk
         with pytest.raises(InputError, match="PL_GLOBAL_SEED"):
             global_seed()
     assert 2**62 <= max(map(derive_seed, range(64))) < 2**63
-
-
-def test_streams_and_steps_differ() -> None:
-    draws = {
-        tuple(torch.randn(2, generator=step_generator(seed, stream, step)).tolist())
-        for seed in (1, 2)
-        for stream in ("a", "b")
-        for step in (0, 1)
-    }
-    assert len(draws) == 8
-
-
-def autocast(dtype: torch.dtype) -> dict[str, Tensor]:
-    """Gradients of one global batch of 8 under ``dtype``, as DDP averages them."""
-    encoder = tiny_encoder(dropout=0.0, pooling="mean")
-    module = SentRepModule(encoder, [Contrastive(negatives={"noise": RefinedNoiseNegatives()})], seed=1)
-    sentences, share = toy_sentences(16), 8 // distributed.world_size()
-    mine = slice(distributed.rank() * share, (distributed.rank() + 1) * share)
-    batch = text_batch(encoder, sentences[:8][mine], sentences[8:][mine])
-    with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
-        module.objectives(module.views_of(batch), batch)[0].backward()
-    return {
-        name: distributed.total(p.grad) / distributed.world_size()
-        for name, p in module.named_parameters()
-        if p.grad is not None
-    }
-
-
-def test_bf16_on_two_processes_stays_within_its_rounding() -> None:
-    """2⁻⁴ of the largest gradient, against one process in float32: a number has 8 bits, and layers add up."""
-    exact = autocast(torch.float32)
-    largest = max(float(gradient.abs().max()) for gradient in exact.values())
-    for found in run_processes(autocast, WORLD, torch.bfloat16):
-        for name, gradient in exact.items():
-            bound = 2**-3 if "token_type" in name else 2**-4  # that one is a sum over all tokens
-            torch.testing.assert_close(found[name], gradient, rtol=0, atol=bound * largest, msg=name)
-    assert any(not torch.equal(found[name], exact[name]) for name in exact)
 
 
 def _gathered_gradient() -> list[float]:
@@ -241,17 +175,6 @@ def test_text_in_memory_is_shared_out_and_must_be_one_text() -> None:
     assert run_processes(held, WORLD, [pairs, pairs]) == pytest.approx([one, one], rel=1e-5)
     refusal = "data.train: the processes hold different texts; give all the same, in one order"
     assert run_processes(held, WORLD, [pairs, pairs[::-1]]) == [refusal, refusal]
-
-
-def _lost_peer() -> None:
-    if distributed.rank() == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    torch.distributed.barrier()
-
-
-def test_of_processes_that_fail_it_is_said_how_the_first_ended() -> None:
-    with pytest.raises(ProcessExitedException, match="process 1 terminated with signal SIGKILL"):
-        run_processes(_lost_peer, WORLD)
 
 
 def _averages() -> tuple[dict[str, Tensor], dict[str, Tensor]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +22,7 @@ from sentrep.functional import alignment, uniformity
 from sentrep.objectives import Contrastive
 from sentrep.training.arguments import check_trainer
 from sentrep.training.parameter_groups import parameter_groups
-from support import assert_same, forbid_network, forked, loader, quiet_trainer, text_batch, tiny_encoder, toy_sentences
+from support import assert_same, loader, quiet_trainer, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(32)
 
@@ -180,17 +179,6 @@ def test_a_batch_of_one_is_refused() -> None:
         quiet_trainer().fit(SentRepModule(encoder, [Contrastive()]), loader(batches(encoder, size=1)))
 
 
-def test_two_runs_from_one_seed_are_equal_and_two_seeds_differ() -> None:
-    def weights(seed: int) -> Tensor:
-        encoder = tiny_encoder()
-        torch.manual_seed(123 + seed)  # the run must not depend on the global generator
-        quiet_trainer().fit(SentRepModule(encoder, [Contrastive()], seed=seed), loader(batches(encoder)))
-        return encoder.backbone.get_input_embeddings().weight.detach()
-
-    assert torch.equal(weights(0), weights(0))
-    assert not torch.equal(weights(0), weights(1))
-
-
 def _checkpoint(folder: Path, **arguments: Any) -> tuple[SentRepModule, Path]:
     encoder = tiny_encoder()
     encoder.save_pretrained(folder / "backbone")
@@ -227,21 +215,6 @@ def test_a_module_without_a_head_takes_off_the_head_of_an_earlier_module() -> No
     assert module.views_of(batches(encoder)[0]).anchor.shape == (8, 32)
 
 
-def encode_without_network(path: Path) -> int:
-    forbid_network()
-    a = SentRepModule.load_from_checkpoint(path).encoder.encode("a dog")
-    np.save(path.with_suffix(".npy"), a)
-    return int(not np.array_equal(a, SentenceEncoder.from_pretrained(path).encode("a dog")))
-
-
-def test_a_checkpoint_loads_in_a_process_without_network(tmp_path: Path) -> None:
-    module, path = _checkpoint(tmp_path)
-    process = forked(encode_without_network, path, said=str(tmp_path / "said.txt"))
-    process.join(300)
-    assert process.exitcode == 0, (tmp_path / "said.txt").read_text()
-    np.testing.assert_allclose(np.load(path.with_suffix(".npy")), module.encoder.encode("a dog"), atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [(b"", "no checkpoint"), (b"PK\x03\x04 nonsense", "no checkpoint"), (None, "not one of sentrep")],
@@ -256,18 +229,6 @@ def test_damaged_and_foreign_checkpoints_are_refused(content: bytes | None, mess
         SentRepModule.load_from_checkpoint(path)
     with pytest.raises(InputError, match=message):
         SentenceEncoder.from_pretrained(path)
-
-
-def test_the_fused_adamw_takes_the_same_steps() -> None:
-    weights = []
-    for fused in (False, True):
-        adamw = functools.partial(torch.optim.AdamW, lr=1e-2, weight_decay=0.1, fused=fused)
-        module = SentRepModule(tiny_encoder(dropout=0.1), [Contrastive()], optimizer=adamw, seed=1)
-        quiet_trainer(precision="64-true").fit(module, loader(batches(module.encoder)))
-        weights.append(dict(module.named_parameters()))
-    for name, weight in weights[0].items():
-        torch.testing.assert_close(weights[1][name], weight, rtol=0, atol=1e-9, msg=name)
-    assert SentRepModule(tiny_encoder(), [Contrastive()]).optimizer.keywords["fused"]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("strategy", [FSDPStrategy(), ModelParallelStrategy()])

@@ -20,7 +20,7 @@ import sentrep.views
 from sentrep import Objective, Perturbation, SentRepModule, TextBatch, TokenAugmentation, TokenBatch, ViewMaker, Views
 from sentrep.encoder import Prompt
 from sentrep.negatives import GaussianNegatives
-from sentrep.objectives import Contrastive, Denoising, MaskedLanguageModeling, UncertaintyWeighted
+from sentrep.objectives import Contrastive, Denoising, MaskedLanguageModeling
 from sentrep.types import StepTerms
 from sentrep.views import (
     FGSM,
@@ -194,15 +194,6 @@ def test_no_two_streams_are_the_same() -> None:
     places = [drawn(), drawn(index=1), drawn(seed=4)]
     numbers = torch.stack([values for found in places for values in found.values()])
     assert len(numbers.flatten().unique()) == numbers.numel()
-
-
-@pytest.mark.parametrize("nested", [False, True])
-def test_samplers_of_one_name_in_two_objectives_draw_different_noise(nested: bool) -> None:
-    terms = [Contrastive(negatives={"g": GaussianNegatives()}) for _ in range(2)]
-    module = built(*(UncertaintyWeighted({"one": term}) for term in terms)) if nested else built(*terms)
-    found = step(module).views.anchor.detach()
-    one, other = (term.negatives["g"].sample(found, found) for term in terms)  # type: ignore[operator]
-    assert not torch.equal(one, other)
 
 
 @pytest.mark.parametrize("name", ["denoising", "phrases", "layers", "information", "local and global"])

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import importlib
 import re
-import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from sentrep.cli import main
 from sentrep.testing import check_objective
 
 TEXT = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 FILES = {first[1]: block for _, block in BLOCKS if (first := re.match(r"# (\w+\.\w+)\n", block))}
-COMMANDS = [line[2:] for kind, block in BLOCKS if kind == "console" for line in block.splitlines() if line[:2] == "$ "]
-SHORT = "--trainer.max_steps 1 --trainer.val_check_interval 1 --data.val []"
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +32,3 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_the_objective_of_the_page_keeps_its_promises() -> None:
     check_objective(importlib.import_module("hinge").HardestNegative)
-
-
-@pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("sentrep fit -c quickstart")])
-def test_a_recipe_is_trained_with_what_the_page_adds(command: str) -> None:
-    assert main([*shlex.split(command, comments=True)[1:], *SHORT.split()]) == 0

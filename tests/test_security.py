@@ -1,7 +1,4 @@
-"""Attacks of a stranger by a checkpoint, weights, paths or texts: nothing of theirs runs or gets out of its place.
-
-tests/test_strangers.py has the attacks by the JSON files of a model folder.
-"""
+"""Attacks of a stranger by a checkpoint, weights, paths or texts: nothing of theirs runs or gets out of its place."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib
 import json
 import os
@@ -9,22 +10,18 @@ import re
 import shutil
 import subprocess
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
-from browser import CHROMIUM, browser
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 MADE = "run: python benchmarks/pages.py --write"
 PATHS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-BASE = urlsplit(yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["site_url"]).path
-"""Before the links of the page for what is not found."""
 ZENSICAL = shutil.which("zensical", path=PATHS)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 needs_zensical = pytest.mark.skipif(ZENSICAL is None, reason="zensical is not installed (make docs installs it)")
 WIDTHS = (1280, 768, 390)
 
@@ -96,86 +93,63 @@ def test_links_of_the_wheels_page_are_absolute_and_exist(monkeypatch: pytest.Mon
         assert kind == ("raw" if path.endswith((".png", ".svg")) else "blob"), link
 
 
-def build(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    """The site of a copy of the documentation, with further lines on its first page."""
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built; a dead link fails the build."""
+    folder = tmp_path_factory.mktemp("documentation")
     for name in ("docs", "sentrep", "benchmarks/theme"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "mkdocs.yml", folder)
-    first = importlib.import_module("pages").first_page()
-    (folder / "docs/index.md").write_text(first + "".join(f"\n{line}\n" for line in more), encoding="utf-8")
-    return subprocess.run([str(ZENSICAL), "build", "--strict"], cwd=folder, capture_output=True, text=True, timeout=300)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("documentation")
-    done = build(folder)
+    (folder / "docs/index.md").write_text(importlib.import_module("pages").first_page(), encoding="utf-8")
+    command = [str(ZENSICAL), "build", "--strict"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "site"
 
 
-class Page(HTMLParser):
-    """What a built page refers to, what it fetches, and its anchors."""
-
-    def __init__(self, file: Path) -> None:
-        super().__init__()
-        self.refers: list[str] = []
-        self.fetches: list[str] = []
-        self.anchors = {""}
-        self.feed(file.read_text(encoding="utf-8"))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        said = {key: value or "" for key, value in attrs}
-        self.anchors |= {said.get("id", ""), said.get("name", "")}
-        targets = [said[key] for key in ("href", "src") if key in said]
-        self.refers += targets
-        if tag != "a" and said.get("rel") != "canonical":
-            self.fetches += targets
-
-
-@pytest.mark.slow
-@needs_zensical
-def test_the_site_has_no_dead_link_and_fetches_nothing_from_elsewhere(site: Path) -> None:
-    built = {file: Page(file) for file in site.rglob("*.html")}
-    assert len(built) > 50
-    dead = []
-    for file, page in built.items():
-        assert not [target for target in page.fetches if urlsplit(target).netloc], file
-        for target in page.refers:
-            parts = urlsplit(target)
-            if parts.scheme or parts.netloc:
-                continue
-            path = unquote(parts.path).removeprefix(BASE)
-            place = site / path.lstrip("/") if path.startswith("/") else file.parent / path if path else file
-            place = (place / "index.html" if place.is_dir() else place).resolve()
-            if not place.exists() or (place in built and unquote(parts.fragment) not in built[place].anchors):
-                dead.append(f"{file.relative_to(site)}: {target}")
-    assert not dead
-
-
-@pytest.mark.slow
-@needs_zensical
-def test_dead_links_fail_the_build(tmp_path: Path) -> None:
-    done = build(tmp_path, "[page](nowhere.md)", "[anchor](results.md#nowhere)", "[name][sentrep.nowhere]")
-    assert done.returncode != 0
-    assert "3 issues found" in done.stdout + done.stderr
+LOOK = """<!doctype html><body><script>
+async function look() {
+  const found = [];
+  for (const page of PAGES) {
+    for (const width of WIDTHS) {
+      const frame = document.body.appendChild(document.createElement("iframe"));
+      frame.style = `width: ${width}px; height: 900px; border: 0`;
+      await new Promise(loaded => { frame.onload = loaded; frame.src = page; });
+      const shown = frame.contentDocument;
+      found.push({
+        page: page,
+        width: width,
+        needs: shown.documentElement.scrollWidth,
+        formulas: shown.querySelectorAll(".katex-display").length,
+        raw: shown.querySelectorAll(".arithmatex:not(:has(.katex)), .katex-error").length,
+        fetched: frame.contentWindow.performance.getEntriesByType("resource").map(entry => entry.name),
+      });
+      frame.remove();
+    }
+  }
+  document.body.textContent = JSON.stringify(found);
+}
+look();
+</script>"""
+"""A page that opens every other page at every width, and then says what it saw."""
 
 
 @pytest.mark.slow
 @needs_zensical
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
-def test_no_page_scrolls_sideways_and_formulas_are_drawn(site: Path, tmp_path: Path) -> None:
-    (site / "wide.htm").write_text("<!doctype html><div style='width: 3000px'>wide</div>", encoding="utf-8")
-    wide, drawn = [], 0
-    with browser(tmp_path) as tab:
-        pages = set(site.rglob("*.html")) - {site / "404.html"}  # its style's address begins at the server's root
-        for file in [*sorted(pages), site / "wide.htm"]:
-            for width in WIDTHS:
-                tab.open(file.as_uri(), width)
-                if tab.evaluate("document.documentElement.scrollWidth") > width:
-                    wide.append((file.name, width))
-            assert tab.evaluate("document.querySelector('.arithmatex:not(:has(.katex)), .katex-error')") is None, file
-            drawn += tab.evaluate("document.querySelectorAll('.katex-display').length")
-            assert not [address for address in tab.requests if not address.startswith(("file:", "data:"))], file
-    assert wide == [("wide.htm", width) for width in WIDTHS]
-    assert drawn > 20
+def test_no_page_scrolls_sideways_or_fetches_from_elsewhere_and_formulas_are_drawn(site: Path, tmp_path: Path) -> None:
+    (site / "wide.html").write_text("<!doctype html><div style='width: 3000px'>wide</div>", encoding="utf-8")
+    # the style of 404.html has an address that begins at the server's root
+    pages = [page.relative_to(site).as_posix() for page in sorted(site.rglob("*.html")) if page.name != "404.html"]
+    look = LOOK.replace("PAGES", json.dumps(pages)).replace("WIDTHS", json.dumps(WIDTHS))
+    (site / "look.html").write_text(look, encoding="utf-8")
+    words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={tmp_path}"]
+    waits = ["--allow-file-access-from-files", "--virtual-time-budget=100000000", "--dump-dom"]
+    command = [str(CHROMIUM), *words, *waits, (site / "look.html").as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    found = json.loads(html.unescape(re.sub(r"<[^>]*>", "", done.stdout)))
+    assert len(found) == len(WIDTHS) * len(pages) > 150
+    assert {one["page"] for one in found if one["needs"] > one["width"]} == {"wide.html"}
+    assert not [one["page"] for one in found if one["raw"]]
+    assert sum(one["formulas"] for one in found) > 20 * len(WIDTHS)
+    assert not [name for one in found for name in one["fetched"] if not name.startswith(("file:", "data:"))]
