@@ -37,6 +37,7 @@ from sentrep.training.arguments import check_trainer
 from sentrep.training.exact_resume import ExactResume
 from sentrep.training.hyperparameters import log_settings
 from sentrep.training.loss_bar import LOSS
+from sentrep.training.mean_loss import MeanLoss
 from sentrep.training.parameter_groups import check_options, parameter_groups
 from sentrep.types import OptimizerCallable, StepTerms, TextBatch, Views
 from sentrep.views import EncodedViews, ViewMaker
@@ -108,6 +109,7 @@ class SentRepModule(Configurable, LightningModule):
         """The whole configuration, for the loggers; the command line sets it."""
         self.terms: StepTerms | None = None
         self._last_views: Views | None = None
+        self._mean_loss = MeanLoss()
         self._replay: StepReplay | None = None
         self._checked = False
         self._validation, self._test = Scoring("val"), Scoring("test")
@@ -118,6 +120,7 @@ class SentRepModule(Configurable, LightningModule):
         """Refuse settings that Lightning takes, and with which it trains wrongly."""
         if stage == "fit":
             check_trainer(self.trainer)
+            self._mean_loss = MeanLoss()
 
     def configure_callbacks(self) -> list[Callback]:
         """Add no callback; let `ExactResume` read what loggers have written, before they open their files."""
@@ -288,21 +291,25 @@ class SentRepModule(Configurable, LightningModule):
     @torch.compiler.disable
     @torch.no_grad()
     def _log(self, terms: StepTerms) -> None:
-        """Log the loss at every step, and all other metrics at a log step.
+        """Log the mean loss since the last log step at every step, and all other metrics at a log step.
 
         Lightning reads the values of its bar from the device at every step, whether or not it draws the bar. On a GPU
-        this would wait for the step, so that there `LossBar` shows the loss instead.
+        this would wait for the step, so that there `LossBar` shows the loss instead. All loggers get the number of
+        finished optimiser steps as the step; without it Lightning labels the values by one less.
         """
         values = {"loss": terms.loss}
-        every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
-        if every > 0 and (self.global_step + 1) % every == 0:
+        step, every = self.global_step + 1, self.trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if every > 0 and step % every == 0:
             weighted = {f"{k}/weighted": v for k, v in terms.weighted.items() if self.objectives.weights[k] != 1}
             statistics = view_statistics(terms.views.anchor, terms.views.positive)
             values = {**terms.losses, **weighted, **self.objectives.metrics(), **statistics, **values}
+            self.log("train/lr", torch.as_tensor(self.trainer.optimizers[0].param_groups[0]["lr"]))
         values = distributed.average_each(values)
-        loss = values.pop("loss")
+        loss = self._mean_loss.add(values.pop("loss"), self.global_step, every)
         self.log_dict({f"train/{name}": value for name, value in values.items()})
         self.log(LOSS, loss, prog_bar=self.device.type == "cpu")
+        # tensors of the host: Lightning would copy a number to the device, and the copy waits for the step
+        self.log_dict({"step": torch.tensor(float(step)), "epoch": torch.tensor(float(self.current_epoch))})
 
     # `*_` is Lightning's ``batch_idx`` and, where a stage has several loaders, ``dataloader_idx``
     def validation_step(self, pairs: ScoredPairs, *_: int) -> None:
@@ -311,6 +318,9 @@ class SentRepModule(Configurable, LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         self._validation.finish(self)
+        if self.trainer.state.fn == "fit":
+            labels = {"step": float(self.global_step), "epoch": float(self.current_epoch)}
+            self.log_dict(labels, sync_dist=True, reduce_fx="max")
 
     def test_step(self, pairs: ScoredPairs, *_: int) -> None:
         """Log the score of one test set."""
@@ -333,6 +343,7 @@ class SentRepModule(Configurable, LightningModule):
         """Add everything that makes the checkpoint self-contained: architecture, tokenizer, settings, provenance."""
         align_position(checkpoint, self.trainer.accumulate_grad_batches, self.trainer.num_training_batches)
         data = getattr(getattr(self.trainer, "datamodule", None), "fingerprint", None)
+        checkpoint[LOSS] = self._mean_loss.state(self.global_step)
         checkpoint[PAYLOAD_KEY] = payload(self.encoder, self.seed, data, self.services.head_to_keep(self))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -340,6 +351,7 @@ class SentRepModule(Configurable, LightningModule):
         trainer: Any = self.trainer
         check_payload(checkpoint, trainer.ckpt_path)
         self._resumed = checkpoint["loops"]["fit_loop"] if trainer.state.fn == "fit" else None
+        self._mean_loss.load(checkpoint[LOSS], checkpoint["global_step"])
         for callback in _resuming(trainer) if self._resumed is not None else ():
             callback.compare(trainer, self, checkpoint)
 

@@ -68,7 +68,8 @@ def _validation_scores(pooling: str) -> dict[str, float]:
     metrics: dict[str, Any] = {}
     module.log = lambda name, value, **_: metrics.update({name: value})  # type: ignore[method-assign]
     own = {"tau": KendallRankCorrCoef(), "pearson": PearsonCorrCoef()}
-    module.trainer = SimpleNamespace(datamodule=SentRepDataModule(metrics=own))  # type: ignore[assignment]
+    state = SimpleNamespace(fn="validate")
+    module.trainer = SimpleNamespace(datamodule=SentRepDataModule(metrics=own), state=state)  # type: ignore[assignment]
     sentences = toy_sentences(400)
     pairs = ScoredPairs("dev", sentences[:200], sentences[200:], [float(i % 7) for i in range(200)])
     distinct = [*pairs.first, *pairs.second]
@@ -129,13 +130,13 @@ def test_gradients_of_gathered_rows_are_added_in_float32() -> None:
 
 
 def logged(folder: str, every: int) -> dict[str, float]:
-    """What one step logs, on a global batch of 6 pairs."""
+    """What two steps log, each on a global batch of 6 pairs."""
     world = distributed.world_size()
     os.environ["LOCAL_RANK"] = str(distributed.rank())
     module = SentRepModule(tiny_encoder(dropout=0.0), {"simcse": Contrastive()}, weights={"simcse": 2.0}, seed=1)
     data = SentRepDataModule(f"{folder}/pairs.csv", batch_size=6 // world, seed=2)
     trainer = quiet_trainer(
-        devices=world, strategy="ddp" if world > 1 else "auto", max_steps=1, log_every_n_steps=every
+        devices=world, strategy="ddp" if world > 1 else "auto", max_steps=2, log_every_n_steps=every
     )
     trainer.fit(module, data)
     return {name: float(value) for name, value in trainer.callback_metrics.items()}

@@ -65,9 +65,9 @@ class ExactResume(Callback):
                     self._rows.append((logger, [*csv.DictReader(lines)]))
 
     def _write_rows(self, step: int) -> None:
-        """Write the rows of the steps before the checkpoint again."""
+        """Write the rows up to the checkpoint again."""
         for logger, rows in self._rows:
-            logger.experiment.metrics = [row for row in rows if int(row["step"]) < step]
+            logger.experiment.metrics = [row for row in rows if int(row["step"]) <= step]
             logger.save()
 
     def compare(self, trainer: Trainer, module: LightningModule, checkpoint: Tree) -> None:

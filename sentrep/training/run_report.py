@@ -100,7 +100,8 @@ class RunReport(Callback):
         """Keep the metrics of a log step as tensors."""
         if is_log_step(trainer, after=self._last_step):
             self._last_step = trainer.global_step
-            metrics = {k: v for k, v in trainer.callback_metrics.items() if not k.startswith("val/")}
+            values = trainer.callback_metrics.items()
+            metrics = {k: v for k, v in values if k not in ("step", "epoch") and not k.startswith("val/")}
             self._history.add(trainer.global_step, metrics)
         if not sum(trainer.num_val_batches) and trainer.global_step - self._told >= _steps_to_a_line(trainer):
             self._told = trainer.global_step

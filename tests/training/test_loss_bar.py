@@ -41,6 +41,7 @@ def test_lightning_reads_the_loss_at_every_step_on_a_cpu_alone(
     logged: dict[str, bool] = {}
     monkeypatch.setattr(SentRepModule, "device", torch.device(device))
     monkeypatch.setattr(SentRepModule, "log", lambda self, name, value, prog_bar: logged.update({name: prog_bar}))
-    module.trainer = SimpleNamespace(log_every_n_steps=0, global_step=0)
+    monkeypatch.setattr(SentRepModule, "log_dict", lambda self, values: None)
+    module.trainer = SimpleNamespace(log_every_n_steps=0, global_step=0, current_epoch=0)
     module._log(terms)
     assert logged == {"train/loss": in_lightnings_bar}
