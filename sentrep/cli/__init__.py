@@ -1,10 +1,10 @@
 """The command ``sentrep``: finds the command, runs it, and ends every error in one line.
 
     errors, options    the boundary for errors; from words to the arguments of a function
-    fit, words, run    ``fit``, ``validate``, ``test`` and ``predict``: their words, and the LightningCLI
-    seeds, compare     a recipe under several seeds, and the judgement of finished runs
+    fit, run           ``fit``, ``validate``, ``test`` and ``predict``: their words, and the LightningCLI
     recipe             from files and flags to one tree
     configuration      the defaults and the checkpoint around this tree
+    seeds, compare     a recipe under several seeds, and the judgement of finished runs
     tables, recipes    papers' tables, and the files that ship
     ...                the other commands, a file each
 
@@ -21,7 +21,6 @@ from importlib import import_module, metadata
 
 from sentrep.cli.errors import UsageError, report
 from sentrep.errors import did_you_mean
-from sentrep.io.text import listing
 from sentrep.version import __version__
 
 __all__ = ["main"]
@@ -79,8 +78,7 @@ def _dispatch(words: list[str]) -> int:
     if first in ("-h", "--help"):
         print(_help())
         return 0
-    is_group = any(name.startswith(f"{first} ") for name in COMMANDS)
-    name = f"{first} {rest.pop(0)}" if is_group and rest and not rest[0].startswith("-") else first
+    name = f"{first} {rest.pop(0)}" if rest and f"{first} {rest[0]}" in COMMANDS else first
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS) or "; 'sentrep --help' lists the commands"
         raise UsageError(f"unknown command '{name}'{hint}")
@@ -109,9 +107,12 @@ def _function_of(command: str) -> Callable[..., int | None]:
 
 
 def _help() -> str:
-    summaries = {name: str(inspect.getdoc(_function_of(name))).split("\n")[0] for name in COMMANDS}
-    return (
-        f"usage: sentrep COMMAND [options]\n\nSentence embeddings without labels.\n\n{listing(summaries)}\n\n"
-        "'sentrep COMMAND --help' explains a command, 'sentrep --version' names the versions.\n"
-        f"{DEBUG} prints the traceback of an error."
+    summaries = [f"  {name:<15}{str(inspect.getdoc(_function_of(name))).splitlines()[0]}" for name in COMMANDS]
+    return "\n".join(
+        [
+            "usage: sentrep COMMAND [options]\n\nSentence embeddings without labels.\n",
+            *summaries,
+            "\n'sentrep COMMAND --help' explains a command, 'sentrep --version' names the versions.",
+            f"{DEBUG} prints the traceback of an error.",
+        ]
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
-from sentrep import checks
+from jsonargparse.typing import PositiveInt
+
 from sentrep.data.augmentation.model_options import Generation
 from sentrep.errors import InputError
 from sentrep.io.paths import check_target
@@ -21,7 +23,7 @@ def backtranslate(
     forward: str,
     backward: str,
     column: str | None = None,
-    batch_size: int = 64,
+    batch_size: PositiveInt = 64,
     forward_prefix: str = "",
     backward_prefix: str = "",
     device: str | None = None,
@@ -30,11 +32,11 @@ def backtranslate(
 ) -> None:
     """Translate every sentence of a file into another language and back; write the pairs.
 
-    For example: sentrep backtranslate --input corpus.txt --output pairs.parquet --forward Helsinki-NLP/opus-mt-en-zh
-    --backward Helsinki-NLP/opus-mt-zh-en
-
     The work may be ended at any moment, even by kill -9 or a full disk: the same command resumes after the finished
     shards of rows.
+
+    For example: sentrep backtranslate --input corpus.txt --output pairs.parquet --forward Helsinki-NLP/opus-mt-en-zh
+    --backward Helsinki-NLP/opus-mt-zh-en
 
     Args:
         input: .txt (a sentence a line), .csv, .tsv, .jsonl or .parquet, compressed or not; a hub data set.
@@ -56,16 +58,15 @@ def backtranslate(
 
     import torch
     from rich.console import Console
+    from rich.progress import track
 
     from sentrep.data.augmentation.backtranslation import back_translate, in_batches
     from sentrep.data.augmentation.finished_pairs import FinishedShards
     from sentrep.data.augmentation.translation import Translator, settings_of
     from sentrep.data.files import PAIR, sentences_of
     from sentrep.data.text import open_text
-    from sentrep.io.bars import progress_bar
     from sentrep.io.chunks import chunks_of
 
-    checks.whole("backtranslate", 1, batch_size=batch_size)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     check_target(output, [input], overwrite=overwrite)
     if not output.endswith(".parquet"):
@@ -78,13 +79,10 @@ def backtranslate(
     back = Translator(backward, generation, device=device, prefix=backward_prefix)
     models = {"forward": there.fingerprint, "backward": back.fingerprint, "prefixes": [forward_prefix, backward_prefix]}
     shards = FinishedShards(output, {"text": text.fingerprint, **models, **settings_of(generation, device)}, overwrite)
-    with progress_bar(Console(stderr=True)) as bar:
-        task = bar.add_task("Translating", total=rows, note="")
-        sentences = enumerate(sentences_of(row)[0] for row in text.rows)
-        for number, some in enumerate(chunks_of(sentences, ROWS)):
-            if number not in shards:
-                shards.add(number, in_batches(some, batch_size, lambda batch: back_translate(batch, there, back)))
-            bar.advance(task, len(some))
+    parts = enumerate(chunks_of(enumerate(sentences_of(row)[0] for row in text.rows), ROWS))
+    for number, part in track(parts, "Translating", math.ceil(rows / ROWS), console=Console(stderr=True)):
+        if number not in shards:
+            shards.add(number, in_batches(part, batch_size, lambda batch: back_translate(batch, there, back)))
     versions = {package: version(package) for package in ("torch", "transformers")}
     notes = {"input": input, "forward": forward, "backward": backward, "batch_size": batch_size, **versions}
     _print_verdicts(shards.put_together(PAIR, notes), output)

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jsonargparse.typing import PositiveFloat
+
 from sentrep.cli.errors import UsageError
 from sentrep.errors import did_you_mean
 from sentrep.io.paths import check_target, expanded
@@ -17,7 +19,7 @@ def compare(
     runs: list[str],
     *,
     baseline: str | None = None,
-    margin: float = 0.2,
+    margin: PositiveFloat = 0.2,
     table: str | None = None,
     output: str = "comparisons",
 ) -> None:
@@ -37,11 +39,7 @@ def compare(
         output: folder of the report.
     """
     check_target(output, folder=True)
-    if margin <= 0:
-        raise UsageError(f"compare: --margin {margin}: expected points above 0")
     places = [expanded(run).resolve() for run in runs]
-    if len(set(places)) < len(places):
-        raise UsageError("compare: a folder is given twice")
     names = [place.name for place in places]  # of one name, with the folder above as well
     labels = [place.name if names.count(place.name) == 1 else f"{place.parent.name}-{place.name}" for place in places]
     if baseline is not None and expanded(baseline).resolve() not in places:

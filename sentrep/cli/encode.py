@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import io
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -39,10 +40,10 @@ def encode(
 ) -> None:
     """Embed the sentences of a file, one row of the output for every row of the input.
 
-    For example: sentrep encode best.ckpt --input lines.txt --output vectors.npy
-
     A blank line is a row as well (the vector of an empty sentence), so that line k of the input is row k of the output.
     After an interruption the same command resumes after the finished blocks of 4,096 rows.
+
+    For example: sentrep encode best.ckpt --input lines.txt --output vectors.npy
 
     Args:
         model: a checkpoint, a model folder or a hub id.
@@ -65,20 +66,19 @@ def encode(
     Raises:
         InputError: for anything wrong with the files, the model or the device.
     """
-    from sentrep.cli.models import check_precision, load_encoder, prompt_of, vectors_of
+    from sentrep.cli.models import load_encoder, prompt_of, vectors_of
 
+    loaded = (model, pooling, device, trust_remote_code, backend)
     how: dict[str, Any] = {"batch_size": batch_size, "precision": precision, "normalize": normalize}
     if engine == "ray":
         from sentrep.cli.encode_on_ray import encode_on_ray
 
-        encode_on_ray(
-            model, input, column, output, overwrite, device, how, pooling, backend, prompt_name, trust_remote_code
-        )
+        encode_on_ray(input, column, output, overwrite, loaded, prompt_name, how)
         return
+    if backend == "onnx" and precision == "bf16":
+        raise InputError("precision bf16 is for the backend torch; a graph computes in its exported precision")
     if not output.endswith(".npy"):
         raise InputError(f"cannot write {output}: it must end in .npy, or take --engine ray and a folder")
-    if "RANK" in os.environ or int(os.environ.get("SLURM_NTASKS", 1)) > 1:
-        raise InputError("encode writes one file from one process: start it without a launcher, or take --engine ray")
 
     from sentrep.data.files import sentences_of
     from sentrep.data.fingerprints import hash_of
@@ -87,8 +87,7 @@ def encode(
 
     text = open_text(input, None if column is None else [column])
     check_target(output, [model, *text.files], overwrite=overwrite)
-    encoder = load_encoder(model, pooling, device, trust_remote_code, backend)
-    check_precision(precision, encoder)
+    encoder = load_encoder(*loaded)
     rows = sum(1 for _ in text.rows)  # an unreadable line is found here, before hours of work
     if not rows:
         raise InputError("no sentences in the input; nothing was written")
@@ -114,26 +113,25 @@ def _write_blocks(
     """
     import numpy as np
     from rich.console import Console
+    from rich.progress import track
 
-    from sentrep.io.bars import progress_bar
     from sentrep.io.chunks import chunks_of
 
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": shape})
     width = 4 * shape[1] * BLOCK
-    with writing(place), progress_bar(Console(stderr=True)) as bar:
+    with writing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
         with part.open("ab") as file:
             blocks = max((file.tell() - header.tell()) // width - 1, 0)
             file.truncate(header.tell() + blocks * width if blocks else 0)
             file.write(b"" if blocks else header.getvalue())
-            task = bar.add_task("Encoding", total=shape[0], completed=blocks * BLOCK, note="")
+            rest = chunks_of(islice(sentences, blocks * BLOCK, None), BLOCK)
             try:
-                for block in chunks_of(islice(sentences, blocks * BLOCK, None), BLOCK):
+                for block in track(rest, "Encoding", math.ceil(shape[0] / BLOCK), blocks, console=Console(stderr=True)):
                     file.write(np.asarray(encode(block), "<f4").tobytes())
                     file.flush()
                     os.fsync(file.fileno())
-                    bar.advance(task, len(block))
             except BaseException:
                 if file.tell() <= header.tell():
                     part.unlink()

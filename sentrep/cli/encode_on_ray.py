@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv, json
 
-from sentrep.cli.models import Backend, load_encoder, prompt_of, vectors_of
+from sentrep.cli.models import load_encoder, prompt_of, vectors_of
 from sentrep.errors import InputError
 from sentrep.extras import require
 from sentrep.io.paths import check_target
@@ -32,22 +32,30 @@ class Worker:
         self._prompt = prompt_of(self._encoder, prompt_name)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Return some sentences with their vectors.
-
-        Raises:
-            InputError: a cell is not text.
-        """
+        """Return some sentences with their vectors."""
         sentences = ["" if sentence is None else sentence for sentence in batch["sentence"]]
-        if (other := next((cell for cell in sentences if not isinstance(cell, str)), None)) is not None:
-            raise InputError(f"found {other!r} where a sentence was expected; choose another column")
         return {**batch, "embedding": vectors_of(self._encoder, sentences, prompt=self._prompt, **self._how)}
 
 
 def encode_on_ray(
-    model: str, input: str, column: str | None, output: str, overwrite: bool, device: str | None, how: dict[str, Any],
-    pooling: str | None, backend: Backend, prompt_name: str | None, trust_remote_code: bool,
-) -> None:  # fmt: skip
+    input: str,
+    column: str | None,
+    output: str,
+    overwrite: bool,
+    loaded: tuple[Any, ...],
+    prompt_name: str | None,
+    how: dict[str, Any],
+) -> None:
     """Encode on the cluster of ``RAY_ADDRESS``, or on this machine; see `sentrep encode` for the arguments.
+
+    Args:
+        input: the text.
+        column: of the text.
+        output: a folder, or its address.
+        overwrite: whether files in it are replaced.
+        loaded: arguments of `load_encoder`.
+        prompt_name: of the model.
+        how: options of `vectors_of`.
 
     Raises:
         InputError: for an input of another kind, or an output that is there.
@@ -59,7 +67,7 @@ def encode_on_ray(
     if column is None and ending != ".txt":
         raise InputError(f"{input}: name the column of the sentences: --column NAME")
     if "://" not in output:
-        check_target(output, [model, input], folder=True)
+        check_target(output, [loaded[0], input], folder=True)
 
     import ray
 
@@ -68,10 +76,10 @@ def encode_on_ray(
     name = column or "text"
     path = input if "://" in input else os.path.abspath(os.path.expanduser(input))
     text = getattr(ray.data, _READERS[ending])(path, **_options(ending, name)).select_columns([name])
-    gpus = 0 if device == "cpu" else int(ray.cluster_resources().get("GPU", 0))
+    gpus = 0 if loaded[2] == "cpu" else int(ray.cluster_resources().get("GPU", 0))
     encoded = text.rename_columns({name: "sentence"}).map_batches(
         Worker,
-        fn_constructor_args=((model, pooling, device, trust_remote_code, backend), prompt_name, how),
+        fn_constructor_args=(loaded, prompt_name, how),
         batch_size=4096,
         batch_format="numpy",
         concurrency=gpus or max(1, int(ray.cluster_resources()["CPU"]) - 1),

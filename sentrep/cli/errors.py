@@ -32,20 +32,18 @@ def report(error: Exception, debug: bool = False) -> int:
         traceback.print_exception(error)
     line = one_line(str(error))
     if not isinstance(error, InputError):
-        named = f"{type(error).__name__}: {line}" if line else type(error).__name__
-        line = f"{named}; {keep_traceback(error)}"
+        line = f"{type(error).__name__}: {line}; {keep_traceback(error)}"
     print(f"sentrep: error: {line}", file=sys.stderr)
     return 2 if isinstance(error, UsageError) else 1
 
 
 def keep_traceback(error: Exception) -> str:
     """Write the traceback into the cache; returns the end of a sentence that names its place."""
-    text = "".join(traceback.format_exception(error))
     folder = default_cache_dir()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile("w", prefix="traceback-", suffix=".txt", dir=folder, delete=False) as file:
-            file.write(text)
+            traceback.print_exception(error, file=file)
     except OSError as refused:
         return f"no file for the traceback ({refused.strerror}); add --debug to see it"
     return f"the traceback is in {printable(file.name)}"

@@ -52,7 +52,7 @@ def evaluate(
         overwrite: replace an output that is there already.
         trust_remote_code: run code that the model names: your own module after the pooling, or a hub model's code.
     """
-    from sentrep.cli.models import check_precision, in_precision, load_encoder
+    from sentrep.cli.models import in_precision, load_encoder
     from sentrep.evaluation import Evaluation, evaluate_suite, load_suite
 
     if output is not None:
@@ -64,7 +64,6 @@ def evaluate(
     tasks: Literal["sts", "transfer", "mteb"] = suite if mteb is None else "mteb"
     loaded = load_suite(tasks, sets if mteb is None else mteb, sts_folder, columns)
     encoder = load_encoder(model, pooling, device, trust_remote_code)
-    check_precision(precision, encoder)
     with in_precision(precision, encoder):
         start = time.perf_counter()
         results = evaluate_suite(tasks, encoder, loaded, batch_size=batch_size, show_progress_bar=True)

@@ -22,9 +22,9 @@ def export(
 ) -> None:
     """Write the encoder of a checkpoint as a folder that transformers and sentence-transformers load.
 
-    For example: sentrep export best.ckpt --output model
-
     With --format onnx the folder also holds the whole model as one graph, which is compared with torch on one batch.
+
+    For example: sentrep export best.ckpt --output model
 
     Args:
         checkpoint: a checkpoint of `sentrep fit`, or any model that sentrep loads.

@@ -34,17 +34,10 @@ def load_encoder(
     encoder = SentenceEncoder.from_pretrained(
         model, trust_remote_code=trust_remote_code, **checks.given(pooling=pooling)
     )
-    own = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        return encoder.to(own if device is None else device)
+        return encoder.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     except (AssertionError, RuntimeError) as error:  # a torch without CUDA raises the first
         raise InputError(f"device {device} cannot be used here: {first_line(error)}; leave --device out") from error
-
-
-def check_precision(precision: Precision, encoder: SentenceEncoder) -> None:
-    """Refuse bf16 for a graph."""
-    if precision == "bf16" and not isinstance(encoder, SentenceEncoder):
-        raise InputError("precision bf16 is for the backend torch; a graph computes in its exported precision")
 
 
 def in_precision(precision: Precision, encoder: SentenceEncoder) -> torch.autocast:

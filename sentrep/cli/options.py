@@ -14,9 +14,6 @@ from jsonargparse import ArgumentParser, set_parsing_settings
 from sentrep.cli.errors import UsageError, one_line
 from sentrep.errors import did_you_mean
 
-EXAMPLE = "For example: "
-"""How the paragraph of a docstring begins that shows the command; help and messages quote it."""
-
 
 def parse(command: str, function: Callable[..., Any], words: list[str]) -> dict[str, Any]:
     """The arguments of a function from the words after a command.
@@ -26,15 +23,14 @@ def parse(command: str, function: Callable[..., Any], words: list[str]) -> dict[
     ``--generation.beams``.
 
     Raises:
-        UsageError: for words that do not fit the signature; it quotes the example of the docstring.
+        UsageError: for words that do not fit the signature.
     """
     set_parsing_settings(docstring_parse_attribute_docstrings=True)
-    about = str(inspect.getdoc(function)).split("\n\nArgs:")[0].split("\n\n")
-    example = next((" ".join(part.split()) for part in about if part.startswith(EXAMPLE)), "")
+    about, _, example = str(inspect.getdoc(function)).split("\n\nArgs:")[0].partition("\n\nFor example: ")
     parser = ArgumentParser(
         prog=f"sentrep {command}",
-        description=" ".join(part for part in about if not part.startswith(EXAMPLE)),
-        epilog=example,
+        description=about,
+        epilog=example and f"For example: {example}",
         exit_on_error=False,
         allow_abbrev=False,
     )
@@ -48,13 +44,10 @@ def parse(command: str, function: Callable[..., Any], words: list[str]) -> dict[
     try:
         settings = parser.parse_args(_with_lists(words, lists))
     except argparse.ArgumentError as error:
-        message = str(error)
-        unknown = re.search(r"unrecognized arguments: (?:--)?([\w.-]+)", message)
+        unknown = re.search(r"unrecognized arguments: (?:--)?([\w.-]+)", str(error))
         hint = did_you_mean(unknown[1], parser.get_defaults().keys()) if unknown else ""
-        if "arguments are required" in message:
-            hint = f", as in: {example.removeprefix(EXAMPLE)}"
-        raise UsageError(f"{command}: {one_line(message)}{hint}") from None
-    return dict(vars(parser.instantiate_classes(settings)))
+        raise UsageError(f"{command}: {one_line(str(error))}{hint}") from None
+    return dict(vars(parser.instantiate(settings)))
 
 
 def _with_lists(words: list[str], lists: Container[str]) -> list[str]:

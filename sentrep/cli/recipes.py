@@ -52,10 +52,10 @@ def locate(name: str) -> str:
 
 def no_recipe(name: str) -> str:
     """The end of the error for an unknown name; empty if the name can only mean a file."""
-    hint = did_you_mean(_bare(name), shipped())
-    if not hint and Path(name).suffix:
+    if Path(name).suffix:
         return ""
-    return f", and no recipe of this name ships with sentrep{hint or '; sentrep recipes lists those that do'}"
+    hint = did_you_mean(_bare(name), shipped()) or "; sentrep recipes lists those that do"
+    return f", and no recipe of this name ships with sentrep{hint}"
 
 
 def _bare(name: str) -> str:

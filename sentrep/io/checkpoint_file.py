@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,26 +16,15 @@ from sentrep.io.paths import check_plain
 PAYLOAD_KEY = "sentrep"
 """Key of a checkpoint under which the small files of the encoder's folder lie, as text, and its training's settings."""
 
-_OF_CONTENT = (errno.EINVAL, errno.EOVERFLOW)
-"""The system's errors for impossible offsets in a damaged file; other numbers are errors of the system itself."""
-
 FORMAT = 1
 """Number of the layout of a checkpoint; a file with another one is refused."""
-
-_NEEDED = ("files", "training")
-"""The required keys of a payload."""
-
-
-class DamagedError(InputError):
-    """The content of a file differs from the written content."""
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
     """Content of a checkpoint of sentrep, read without running any code from it, after `verify`.
 
     Raises:
-        DamagedError: the content differs from the written content.
-        InputError: for a file that is no checkpoint, or was not written by this version of sentrep.
+        InputError: for a file that is damaged, no checkpoint, or not written by this version of sentrep.
     """
     verify(path)
     try:
@@ -51,21 +39,19 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
 
 
 def check_payload(checkpoint: Any, path: object) -> None:
-    """Refuse a content that lacks a part of an encoder.
+    """Refuse the content of another program, or of another format.
 
     Raises:
-        InputError: it is of another program or another format, or a part is missing.
+        InputError: names the file, and the version that wrote it.
     """
     payload = checkpoint.get(PAYLOAD_KEY) if isinstance(checkpoint, dict) else None
     if not isinstance(payload, dict) or not isinstance(checkpoint.get("state_dict"), dict):
         raise InputError(f"{path}: a checkpoint, but not one of sentrep; train one with `sentrep fit`")
-    if payload.get("format") != FORMAT:
+    if payload.get("format") != FORMAT or not {"files", "training"} <= payload.keys():
         raise InputError(
             f"{path}: was written by sentrep {payload.get('version')} in another format than this version reads "
             f"({payload.get('format')}, not {FORMAT}); use that version, or train anew"
         )
-    if missing := [part for part in _NEEDED if part not in payload]:
-        raise InputError(f"{path}: has no {missing[0]} in it; use another checkpoint")
 
 
 def verify(path: str | Path) -> None:
@@ -74,19 +60,16 @@ def verify(path: str | Path) -> None:
     ``torch.save`` stores a CRC-32 of every record and ``torch.load`` does not look at it.
 
     Raises:
-        DamagedError: the file is cut off, or its content has changed.
-        InputError: the file is missing, or cannot be read.
+        InputError: the file is missing, cannot be read, is cut off, or its content has changed.
     """
     check_plain(path)
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
     except Exception as error:  # a changed byte in the directory gives one of half a dozen types
-        if isinstance(error, OSError) and error.errno not in (None, *_OF_CONTENT):
-            raise InputError(f"{path}: cannot be read ({error.strerror}); fix this, or use another file") from error
-        damaged = type(error).__name__
+        damaged = str(error) or type(error).__name__
     if damaged is not None:
-        raise DamagedError(f"{path}: is no checkpoint, damaged or cut off ({damaged}); use another checkpoint")
+        raise InputError(f"{path}: is no checkpoint, damaged or cut off ({damaged}); use another checkpoint")
 
 
 def trained_head(checkpoint: dict[str, Any]) -> dict[str, Tensor] | None:

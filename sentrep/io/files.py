@@ -6,9 +6,8 @@ import glob
 import os
 import secrets
 import shutil
-import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -46,7 +45,7 @@ def atomic_write(path: str | Path, mode: str = "wb", **options: Any) -> Iterator
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = hidden(target)
+    temporary = _hidden(target)
     try:
         with open(temporary, mode, **options) as file:
             yield file
@@ -54,11 +53,8 @@ def atomic_write(path: str | Path, mode: str = "wb", **options: Any) -> Iterator
             os.fsync(file.fileno())
         os.replace(temporary, target)
         _sync_folder(target.parent)
-    except BaseException as error:
+    finally:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None and error.errno is not None:
-            error.filename = str(target)  # a disk that is full does not say for whom
-        raise
 
 
 @contextmanager
@@ -77,7 +73,7 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     """
     target = Path(path)
     there = target.is_dir()
-    temporary = hidden(target / target.name if there else target)  # a folder may be a disk: no rename leads into it
+    temporary = _hidden(target / target.name if there else target)  # a folder may be a disk: no rename leads into it
     temporary.mkdir(parents=True)
     try:
         yield temporary
@@ -102,7 +98,7 @@ def write_text(path: str | Path, text: str) -> None:
         file.write(text)
 
 
-def hidden(target: Path) -> Path:
+def _hidden(target: Path) -> Path:
     """A name of its own beside a file or folder, until that is whole."""
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
 
@@ -120,8 +116,8 @@ def hold(path: str | Path, what: str) -> Iterator[None]:
     """Lock a resource against all other processes by its lock file; the only lock of sentrep.
 
     The operating system holds the lock (flock), and releases it when the process ends in any way. It works on one
-    machine, and between machines if the file system supports locks (NFS, Lustre with ``flock``). The file names its
-    owner, and is deleted when the block ends.
+    machine, and between machines if the file system supports locks (NFS, Lustre with ``flock``). The file is deleted
+    when the block ends.
 
     Args:
         path: of the lock file; its folder is created.
@@ -131,26 +127,18 @@ def hold(path: str | Path, what: str) -> Iterator[None]:
         BusyError: another process holds it.
         OSError: the file system refuses locks, or the file cannot be made.
     """
-    file, lock = Path(path), FileLock(path, blocking=False)
     try:
-        lock.acquire()
+        with FileLock(path, blocking=False):
+            try:
+                yield
+            finally:
+                Path(path).unlink()
     except Timeout:
-        raise BusyError(
-            f"another process is at work on {what} ({file.read_text(encoding='utf-8') if file.is_file() else 'ending'})"
-            "; wait for it, or end it"
-        ) from None
-    try:
-        file.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
-        yield
-    finally:
-        with suppress(OSError):  # a system that keeps open files under their names
-            file.unlink()
-        lock.release()
+        raise BusyError(f"another process is at work on {what}; wait for it, or end it") from None
 
 
 def _sync_folder(folder: Path) -> None:
     """Make the rename last: a folder is a file too."""
-    if os.name != "nt":  # cannot open folders
-        handle = os.open(folder, os.O_RDONLY)
-        os.fsync(handle)
-        os.close(handle)
+    handle = os.open(folder, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)

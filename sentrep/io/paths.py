@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from sentrep.errors import InputError, did_you_mean
-from sentrep.io.files import hidden
-
-_REMEDIES = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "make room, or name a place on another disk"),
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "name a place that you may use, or change its rights"),
-}
 
 
 def expanded(path: str | Path) -> Path:
     """Expand ``~`` in a user's path; every path from a user goes through this function.
 
-    A file or folder ``~name`` that exists is itself where no user has this name.
-
-    Raises:
-        InputError: for the home folder of an unknown user, and for a null character.
+    The home of an unknown user stays as it is written, and is then a file that does not exist.
     """
-    if "\0" in str(path):
-        raise InputError(f"{str(path)!r}: a path has no null character in it; is it a file's content?")
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        if os.path.lexists(path):
-            return Path(path)
-        raise InputError(f"{path}: there is no home folder {Path(path).parts[0]}; write the path in full") from None
+    return Path(os.path.expanduser(path))
 
 
 def default_cache_dir() -> Path:
@@ -43,9 +27,7 @@ def default_cache_dir() -> Path:
 def not_there(path: str | Path, what: str = "file") -> InputError:
     """The refusal of a name that leads nowhere, with the name nearby that was probably meant."""
     path = Path(path)
-    if os.path.islink(path):
-        return InputError(f"{path}: a link to {os.readlink(path)}, which does not exist; fix the link")
-    nearby = os.listdir(path.parent) if os.access(path.parent, os.R_OK) and path.parent.is_dir() else []
+    nearby = os.listdir(path.parent) if path.parent.is_dir() else []
     return InputError(f"{path}: no such {what}{did_you_mean(path.name, nearby)}")
 
 
@@ -82,20 +64,7 @@ def check_plain(path: str | Path) -> None:
     if not os.path.exists(path):
         raise not_there(path)
     if not os.path.isfile(path):
-        raise InputError(
-            f"{path}: {_kind(path)}, where a plain file is needed; name a file, or copy the content into one"
-        )
-
-
-def check_plain_files(folder: str | Path) -> None:
-    """`check_plain` of everything in a folder but its folders.
-
-    Raises:
-        InputError: see there.
-    """
-    for path in Path(folder).iterdir():
-        if not path.is_dir():
-            check_plain(path)
+        raise InputError(f"{path}: a plain file is needed here; name one, or copy the content into one")
 
 
 def check_target(
@@ -110,27 +79,23 @@ def check_target(
         overwrite: whether an older file of this name may be replaced.
 
     Raises:
-        InputError: the name is empty, too long or an address, something is in the way, the place takes no files, or the
-            file is one that is read or that may not be replaced.
+        InputError: the name is empty or an address, something is in the way, the place takes no files, or the file is
+            one that is read or that may not be replaced.
     """
     check_name(str(path), "the output")
     if "://" in str(path):
         raise InputError(f"{path}: an address, where only a place on this machine can be written to; name one")
     target = expanded(path)
-    if os.path.lexists(target):
-        if not (target.is_dir() if folder else target.is_file()):
-            raise InputError(f"{path}: {_kind(target)} of this name is in the way; choose another output")
-        if any(os.path.exists(other) and os.path.samefile(other, target) for other in inputs):
+    if target.exists():
+        if target.is_dir() != folder:
+            raise InputError(f"{path}: {'a file' if folder else 'a folder'} of this name is in the way; choose another")
+        if any(os.path.exists(other) and target.samefile(other) for other in inputs):
             raise InputError(f"{path}: this is also an input and would be lost; choose another output")
         if not folder and not overwrite:
             raise is_there(path)
     place = target if folder else target.parent
-    while not os.path.lexists(place):
-        place = place.parent
-    trial = hidden(place / (target.name or "output"))  # the current folder and the root have no name
     with writing(path):
-        trial.touch(exist_ok=False)
-        trial.unlink()
+        tempfile.TemporaryFile(dir=next(above for above in (place, *place.parents) if above.exists())).close()
 
 
 def is_there(path: str | Path) -> InputError:
@@ -148,15 +113,4 @@ def writing(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        what = f"cannot be written there ({error.strerror or error})"
-        raise InputError(f"{path}: {what}; {remedy(error) or 'choose another output'}") from error
-
-
-def remedy(error: OSError) -> str:
-    """Advice on an error of the operating system, or an empty text."""
-    return _REMEDIES.get(error.errno or 0, "")
-
-
-def _kind(path: str | Path) -> str:
-    known = {"a folder": os.path.isdir, "a file": os.path.isfile}
-    return next((kind for kind, test in known.items() if test(path)), "a pipe, a device or a link to nothing")
+        raise InputError(f"{path}: cannot be written ({error.strerror or error}); choose another output") from error

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import textwrap
-from collections.abc import Mapping
 
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _MARKDOWN = re.compile(
@@ -21,7 +18,7 @@ def printable(text: str) -> str:
         >>> printable("a\\x1b[2Jb")
         'a\\\\x1b[2Jb'
     """
-    return _UNSEEN.sub(_written_out, text)
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 def markdown_text(text: str) -> str:
@@ -31,22 +28,4 @@ def markdown_text(text: str) -> str:
         >>> markdown_text("<b>|[x](y)")
         '&#60;b&#62;&#124;&#91;x&#93;(y)'
     """
-    return _MARKDOWN.sub(lambda found: f"&#{ord(found[0].strip())};", _UNSEEN.sub(_written_out, text))
-
-
-def _written_out(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape", "surrogatepass").decode()
-
-
-def listing(texts: Mapping[str, str], width: int = 15) -> str:
-    """List names with their texts, wrapped at words to the width of the terminal.
-
-    Args:
-        texts: by name.
-        width: of the column of names.
-    """
-    columns = shutil.get_terminal_size().columns - 2
-    return "\n".join(
-        textwrap.fill(text, columns, initial_indent=f"  {name:<{width}}", subsequent_indent=" " * (width + 2))
-        for name, text in texts.items()
-    )
+    return _MARKDOWN.sub(lambda found: f"&#{ord(found[0].strip())};", printable(text))

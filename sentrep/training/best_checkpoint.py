@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,8 +32,8 @@ class BestCheckpoint(ModelCheckpoint):
       ``every_n_train_steps``, where it belongs to an older step.
     - A checkpoint between validations is written when the next batch begins. ModelCheckpoint writes it before the
       validation of its step, which a resumed run then skips.
-    - ``last.ckpt`` is written after every validation, every ``every_n_train_steps`` or ``train_time_interval``, at the
-      end of training and on an exception. ModelCheckpoint writes it with a new best checkpoint only.
+    - ``last.ckpt`` is written after every validation, every ``every_n_train_steps``, at the end of training and on an
+      exception. ModelCheckpoint writes it with a new best checkpoint only.
     - An exception in a validation writes nothing, and neither does Ctrl-C in a step: the resumed run repeats the steps
       since ``last.ckpt``.
     - Files are written whole or not at all (`AtomicCheckpointIO`), where the Trainer has no other plug-in for this.
@@ -49,11 +47,11 @@ class BestCheckpoint(ModelCheckpoint):
         save_last: whether to write ``last.ckpt``.
         save_on_exception: whether to write it when the run fails.
         every_n_train_steps: optimizer steps between two checkpoints; with a score of a validation, of ``last.ckpt``.
-        train_time_interval: time between two checkpoints, likewise.
         options: of ModelCheckpoint; ``filename`` is by default the step and the monitored metric.
 
     Raises:
-        InputError: another metric without ``mode``, and, when training begins, a score that no set gives.
+        InputError: another metric without ``mode``, a score of a validation with ``train_time_interval``, and, when
+            training begins, a score that no set gives.
     """
 
     def __init__(
@@ -64,17 +62,17 @@ class BestCheckpoint(ModelCheckpoint):
         save_last: bool = True,
         save_on_exception: bool = True,
         every_n_train_steps: int | None = None,
-        train_time_interval: timedelta | None = None,
         **options: Any,
     ) -> None:
         if mode is None:
             if monitor not in (SCORE, None, *_COUNTS):
                 raise InputError(f"checkpoint.monitor {monitor}: say which way is better: checkpoint.mode max or min")
             mode = "min" if monitor is None else "max"
-        self._every, self._interval = 0, None
+        self._every = 0
         if monitor is not None and monitor.startswith("val/"):
+            if options.get("train_time_interval") is not None:
+                raise InputError(f"checkpoint.train_time_interval: {monitor} changes at validations; leave it out")
             self._every, every_n_train_steps = every_n_train_steps or 0, None
-            self._interval, train_time_interval = train_time_interval, None
             options["save_on_train_epoch_end"] = False
         super().__init__(
             monitor=monitor,
@@ -82,7 +80,6 @@ class BestCheckpoint(ModelCheckpoint):
             save_last=save_last,
             save_on_exception=save_on_exception,
             every_n_train_steps=every_n_train_steps,
-            train_time_interval=train_time_interval,
             auto_insert_metric_name=False,
             **options,
         )
@@ -90,8 +87,6 @@ class BestCheckpoint(ModelCheckpoint):
         """Step of the newest checkpoint; None before training begins."""
         self._validated = 0
         """Step of the newest validation."""
-        self._since = 0.0
-        """When the newest checkpoint was written, by `time.monotonic`."""
         self._trained = False
         self._written: set[str] = set()
         """Checkpoints that were the best ones at some time, and are perhaps still there."""
@@ -142,12 +137,12 @@ class BestCheckpoint(ModelCheckpoint):
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Note which step is saved."""
-        self._saved, self._since = trainer.global_step, time.monotonic()
+        self._saved = trainer.global_step
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Choose the name of ``last.ckpt``, which every checkpoint contains; another run's file is not replaced."""
         super().on_train_start(trainer, pl_module)
-        self._saved, self._since = trainer.global_step, time.monotonic()
+        self._saved = trainer.global_step
         version: int | None = None
         while not self.last_model_path:
             path = self.format_checkpoint_name({}, self.CHECKPOINT_NAME_LAST, version)
@@ -167,25 +162,18 @@ class BestCheckpoint(ModelCheckpoint):
         self._validated = trainer.global_step
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Write the end of the training; a failed write is tried again."""
+        """Write the end of the training."""
         self._trained = True
         self._write_due(trainer, pl_module)
         super().on_train_end(trainer, pl_module)
-        # only the process that writes knows of a failure, and all must take part in saving
-        if trainer.strategy.broadcast(_failure(trainer) is not None or self._saved != trainer.global_step):
+        if self._saved != trainer.global_step:
             self._save_last(trainer)
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Write ``last.ckpt`` where nothing was left to train: the run was killed between its last two checkpoints.
-
-        Raises:
-            InputError: the end of the run is not on the disk; says how much space is needed.
-        """
+        """Write ``last.ckpt`` where nothing was left to train: the run was killed between its last two checkpoints."""
         if not self._trained and trainer.ckpt_path is not None and Path(trainer.ckpt_path).name != "last.ckpt":
             self._save_last(trainer)
         self._remove_replaced(trainer)
-        if (failure := _failure(trainer)) is not None:
-            raise InputError(f"the training is done, but {failure} and resume from the last checkpoint")
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Write ``last.ckpt``.
@@ -202,9 +190,6 @@ class BestCheckpoint(ModelCheckpoint):
         if step != self._saved:
             super().on_train_batch_end(trainer, module, None, None, 0)
             due = step == self._validated or (self._every > 0 and step % self._every == 0)
-            if self._interval is not None:
-                waited = time.monotonic() - self._since >= self._interval.total_seconds()
-                due = due or trainer.strategy.broadcast(waited)
             if due and step != self._saved:
                 self._save_last(trainer)
         self._remove_replaced(trainer)
@@ -220,11 +205,6 @@ class BestCheckpoint(ModelCheckpoint):
             if Path(path).parent == Path(str(self.dirpath)):  # not of the run whose checkpoint was resumed from
                 trainer.strategy.remove_checkpoint(path)
         self._written -= replaced
-
-
-def _failure(trainer: Trainer) -> str | None:
-    """Why the last checkpoint was not written, of `AtomicCheckpointIO`."""
-    return getattr(trainer.strategy.checkpoint_io, "failure", None)
 
 
 def _others_log(trainer: Trainer) -> bool:

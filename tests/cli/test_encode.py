@@ -135,19 +135,6 @@ def test_of_two_commands_with_one_output_one_works(model: str, capsys: pytest.Ca
     assert "at work on encode into out.npy" in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize(
-    "launcher", [{"RANK": "0", "WORLD_SIZE": "2"}, {"SLURM_NTASKS": "4"}], ids=["torchrun", "srun"]
-)
-def test_several_processes_do_not_write_one_file(
-    launcher: dict[str, str], model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, value in launcher.items():
-        monkeypatch.setenv(name, value)
-    assert run(model) == 1
-    assert "encode writes one file from one process" in capsys.readouterr().err
-    assert left() == set()
-
-
 def test_text_from_an_address_and_an_output_in_the_home_folder(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with fsspec.open("memory://in/lines.txt", "wt") as file:
         file.write("\n".join(LINES) + "\n")

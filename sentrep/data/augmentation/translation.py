@@ -17,7 +17,7 @@ from sentrep.extras import require
 from sentrep.io.configurations import quiet_transformers, settings_text
 from sentrep.io.hashes import hash_weights
 from sentrep.io.hub import fail_fast
-from sentrep.io.paths import check_plain_files, expanded
+from sentrep.io.paths import expanded
 
 TOO_LONG = "source too long"
 UNFINISHED = "unfinished translation"
@@ -134,9 +134,7 @@ def _load(name: str) -> tuple[Any, Any]:
     """Tokenizer and model."""
     folder = expanded(name)
     local = folder.is_dir()
-    if local:
-        check_plain_files(folder)
-    elif os.path.lexists(name):
+    if not local and os.path.lexists(name):
         raise InputError(f"{name}: is no folder, where a translation model is a folder or a hub id")
     path, hub = str(folder) if local else name, {"local_files_only": local, "trust_remote_code": False}
     fail_fast()
