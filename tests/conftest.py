@@ -26,6 +26,7 @@ os.environ["HF_DATASETS_CACHE"] = CACHE.name  # `datasets` reads it when it is i
 sys.modules.pop("sitecustomize", None)  # a Python may come with one of its own
 import sitecustomize  # noqa: E402 (it blocks when it is imported, before anything of sentrep is)
 
+from sentrep import SentenceEncoder  # noqa: E402
 from sentrep.evaluation import plot_training_curves  # noqa: E402
 from sentrep.training import run_report  # noqa: E402
 from support import FAMILIES, PRELOADED, tiny_encoder, toy_sentences, write_workplace  # noqa: E402
@@ -75,6 +76,12 @@ def without_curves() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_report, "plot_training_curves", lambda history, path, **_: Path(path).touch())
         yield
+
+
+@pytest.fixture
+def encoder() -> SentenceEncoder:
+    """A tiny BERT of random weights, with the tokenizer of the toy corpus."""
+    return tiny_encoder()
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from lightning.pytorch import Trainer
 from sentrep import SentRepModule
 from sentrep.cli import main
 from sentrep.objectives import Contrastive
+from sentrep.testing import check_objective
 from support import (
     assert_equal_to_one_process,
     loss_and_gradients,
@@ -80,6 +81,12 @@ def test_the_example_of_a_page_runs(page: str, desk: Path) -> None:
         test()
 
 
+def test_the_objective_of_readme_keeps_its_promises(desk: Path) -> None:
+    (example,) = (block for block in blocks(DOCS.parent / "README.md", "python") if block.startswith("# hinge.py"))
+    (desk / "hinge.py").write_text(example)
+    check_objective(importlib.import_module("hinge").HardestNegative)
+
+
 def run(configuration: str, desk: Path, *flags: str) -> int:
     tree: dict[str, Any] = yaml.safe_load(configuration)
     (desk / "page.yaml").write_text(configuration)
@@ -89,27 +96,23 @@ def run(configuration: str, desk: Path, *flags: str) -> int:
 
 
 @pytest.mark.parametrize(("page", "configuration"), CONFIGURATIONS, ids=[page for page, _ in CONFIGURATIONS])
-def test_what_a_page_configures_is_built(
+def test_what_a_page_configures_trains(
     page: str, configuration: str, desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "rank: " in configuration:
         pytest.importorskip("peft")
-    built: list[Any] = []
-    monkeypatch.setattr(Trainer, "fit", lambda trainer, model, **_: built.append((trainer, model)))
-    assert run(configuration, desk) == 0
-    ((trainer, model),) = built
-    made = {type(part).__name__ for part in [*model.modules(), *trainer.callbacks]}
-    named = re.findall(r"class_path: ([\w.]+)", configuration)
-    assert {name.rpartition(".")[2] for name in named} <= made
+    trained: list[Any] = []
+    fit = Trainer.fit
 
+    def watched(trainer: Trainer, model: Any, **options: Any) -> None:
+        trained.extend([*model.modules(), *trainer.callbacks])
+        fit(trainer, model, **options)
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("page", "configuration"), CONFIGURATIONS, ids=[page for page, _ in CONFIGURATIONS])
-def test_what_a_page_configures_trains(page: str, configuration: str, desk: Path) -> None:
-    if "rank: " in configuration:
-        pytest.importorskip("peft")
+    monkeypatch.setattr(Trainer, "fit", watched)
     assert run(configuration, desk, "--trainer.max_steps", "2") == 0
     assert list(desk.rglob("last.ckpt"))
+    named = re.findall(r"class_path: ([\w.]+)", configuration)
+    assert {name.rpartition(".")[2] for name in named} <= {type(part).__name__ for part in trained}
 
 
 def step() -> dict[str, Any]:

@@ -8,13 +8,11 @@ from __future__ import annotations
 import base64
 import importlib
 import io
-import random
 import re
 import runpy
 import shutil
 import sys
 import tempfile
-import unicodedata
 from pathlib import Path
 
 import datasets
@@ -23,7 +21,7 @@ import pytest
 from nbclient import NotebookClient
 from PIL import Image
 
-from support import forked, seeded_runs_here, toy_sentences
+from support import forked, seeded_runs_here
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
@@ -85,36 +83,6 @@ def test_every_script_is_run() -> None:
     assert names | {PICTURES} == {str(path.relative_to(EXAMPLES).with_suffix("")) for path in EXAMPLES.rglob("*.py")}
     listed = re.findall(r"^\| \[`([\w/]+)\.", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(listed) == sorted({*names, PICTURES, *(path.stem for path in NOTEBOOKS)})
-
-
-def test_leakage_is_counted_as_by_a_loop_over_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("datasketch")
-    monkeypatch.syspath_prepend(EXAMPLES)
-    count = importlib.import_module("leakage").count
-    draw = random.Random(0)
-    train = [*toy_sentences(90), " ", "full width", "a"]
-    evaluation = [*toy_sentences(150)[120:], *(f"  {line.upper()} " for line in train[:10]), "ＦＵＬＬ  Width", "", "a"]
-    for line in train[20:60]:
-        letters = list(line)
-        for _ in range(draw.randint(0, 6)):
-            letters[draw.randrange(len(letters))] = draw.choice("abcdefgh ")
-        evaluation.append("".join(letters))
-
-    def normal(text: str) -> str:
-        return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-
-    def jaccard(first: str, second: str) -> float:
-        a, b = ({f" {text} "[start : start + 3] for start in range(len(text))} for text in (first, second))
-        return len(a & b) / len(a | b)
-
-    lines = {normal(line) for line in train} - {""}
-    expected = {}
-    for name, texts in {"whole": evaluation, "part": evaluation[40:]}.items():
-        own = {normal(text) for text in texts} - {""}
-        near = [text for text in own - lines if max(jaccard(text, line) for line in lines) >= 0.8]
-        expected[name] = (len(own), len(own & lines), len(near))
-    assert count(train, {"whole": evaluation, "part": evaluation[40:]}) == expected
-    assert min(expected["whole"]) > 5
 
 
 def test_rewrites_of_a_language_model_are_triplets_or_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,20 +79,6 @@ def test_whose_tokens_to_read_is_asked_for_where_there_are_several_encoders() ->
             quiet_trainer(max_steps=1).fit(whole, SentRepDataModule(toy_sentences(8), batch_size=4))
 
 
-@pytest.mark.parametrize("again", [copy.deepcopy, torch.compile])
-def test_a_copy_takes_the_same_step(again: Any) -> None:
-    one = module()
-    batch = text_batch(one.encoder, toy_sentences(6))
-    one.terms = one.compute_terms(batch, 0)  # whose graph no copy has
-    loss = one.terms.loss
-    other = again(one)
-    if again is not torch.compile:
-        with torch.no_grad():
-            for parameter in one.parameters():
-                parameter.zero_()
-    assert torch.equal(other.compute_terms(batch, 0).loss, loss)
-
-
 class Steps:
     """A loop by hand under `lightning.Fabric`."""
 
@@ -128,4 +114,4 @@ def test_a_compiled_module_trains_and_logs_as_it_is() -> None:
         logged.append({name: float(value) for name, value in trainer.callback_metrics.items()})
         assert one.step == 2
     assert "train/uniformity" in logged[0]
-    assert logged[0] == pytest.approx(logged[1], abs=1e-5)  # the uniformity of almost equal vectors is near 0
+    assert logged[0] == pytest.approx(logged[1], rel=1e-5, abs=1e-5)  # the uniformity of almost equal vectors is near 0

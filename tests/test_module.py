@@ -62,8 +62,7 @@ def test_the_sum_is_weighted_and_every_term_logged() -> None:
     assert {f"train/{name}" for name in names} <= logged.keys()
 
 
-def test_one_forward_of_the_encoder_per_step_and_one_after_step_per_optimiser_step() -> None:
-    encoder = tiny_encoder()
+def test_one_forward_of_the_encoder_per_step_and_one_after_step_per_optimiser_step(encoder: SentenceEncoder) -> None:
     norm = MeanNorm()
     module = SentRepModule(encoder, {"simcse": Contrastive(), "norm": norm})
     passes = []
@@ -94,8 +93,7 @@ def test_biases_and_norms_are_not_decayed() -> None:
         ("constant", 2, [0.0, 0.5, 1.0, 1.0]),
     ],
 )
-def test_schedules(scheduler: Any, warmup: float, expected: list[float]) -> None:
-    encoder = tiny_encoder()
+def test_schedules(scheduler: Any, warmup: float, expected: list[float], encoder: SentenceEncoder) -> None:
     rates: list[float] = []
 
     class Watch(lightning.Callback):
@@ -151,8 +149,7 @@ def test_every_stage_takes_one_loader_or_several(count: int) -> None:
         torch.testing.assert_close(each, [vectors])
 
 
-def test_collapsed_vectors_do_not_become_a_score() -> None:
-    encoder = tiny_encoder()
+def test_collapsed_vectors_do_not_become_a_score(encoder: SentenceEncoder) -> None:
     with torch.no_grad():
         for parameter in encoder.parameters():
             parameter.zero_()
@@ -173,8 +170,7 @@ def test_an_encoder_that_was_loaded_to_encode_is_trained_with_its_dropout() -> N
     assert all(part.training for part in module.encoder.modules())
 
 
-def test_a_batch_of_one_is_refused() -> None:
-    encoder = tiny_encoder()
+def test_a_batch_of_one_is_refused(encoder: SentenceEncoder) -> None:
     with pytest.raises(InputError, match="batch of one sentence"):
         quiet_trainer().fit(SentRepModule(encoder, [Contrastive()]), loader(batches(encoder, size=1)))
 
@@ -207,8 +203,7 @@ def test_a_checkpoint_of_a_python_built_module_stands_alone(tmp_path: Path) -> N
     np.testing.assert_array_equal(encoder.encode(SENTENCES), expected)
 
 
-def test_a_module_without_a_head_takes_off_the_head_of_an_earlier_module() -> None:
-    encoder = tiny_encoder()
+def test_a_module_without_a_head_takes_off_the_head_of_an_earlier_module(encoder: SentenceEncoder) -> None:
     SentRepModule(encoder, [Contrastive()], head=ProjectionHead("mlp", out_features=8))
     module = SentRepModule(encoder, [Contrastive()])
     assert module.encoder.head is None

@@ -138,17 +138,6 @@ def test_a_window_of_equal_rows_draws_them() -> None:
     torch.testing.assert_close(drawn, same, rtol=0, atol=0.01)
 
 
-@pytest.mark.parametrize("kind", ["diag", "full"])
-def test_the_density_is_that_of_normal_distributions(kind: str) -> None:
-    torch.manual_seed(0)
-    rows, mean, root = torch.randn(5, 3).double(), torch.randn(2, 3).double(), torch.randn(2, 3, 3).double()
-    matrices = root @ root.mT + torch.eye(3)
-    covariance = matrices.diagonal(dim1=1, dim2=2) if kind == "diag" else matrices
-    whole = torch.diag_embed(covariance) if kind == "diag" else covariance
-    expected = torch.distributions.MultivariateNormal(mean, whole).log_prob(rows[:, None])
-    torch.testing.assert_close(gaussian_mixture._log_density(rows, mean, covariance), expected)
-
-
 def test_a_component_of_less_than_one_row_has_its_own_variance() -> None:
     sampler = _mixture(components=2, variance_floor=1e-6)
     sampler.mass.copy_(torch.tensor([0.5, 8.0]))

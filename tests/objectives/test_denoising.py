@@ -20,7 +20,6 @@ from sentrep.objectives import Denoising, denoising
 from sentrep.types import TokenBatch
 from sentrep.views import EncodedViews, TokenShuffling
 from support import (
-    FAMILIES,
     assert_resumes,
     assert_same,
     text_batch,
@@ -111,19 +110,6 @@ def test_loss_and_every_gradient_equal_the_plain_way(case: str, monkeypatch: pyt
         parameter.grad = decoder_gradients[name]
     for name, mine, theirs in gradients(objective.decoder, decoder):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-10, msg=name)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_trains(family: str) -> None:
-    encoder = tiny_encoder(family)
-    module = built(encoder, ProjectionHead("linear"))
-    loss, _ = step(module, text_batch(encoder, SENTENCES[:4], SENTENCES[4:8]))
-    loss.backward()
-    assert abs(loss.item() - 8.3) < 1.0  # about log 4000 at the start
-    for name, parameter in module.named_parameters():
-        if not name.startswith("encoder.backbone"):
-            assert parameter.grad is not None, name
-            assert parameter.grad.abs().sum() > 0, name
 
 
 def test_the_noise_and_what_it_falls_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,8 +207,7 @@ def test_shuffled_words_are_rebuilt_in_order(monkeypatch: pytest.MonkeyPatch) ->
     assert torch.equal(wanted[0], batch.anchor.input_ids[batch.anchor.attention_mask.bool()])
 
 
-def test_views_of_other_sentences_are_refused() -> None:
-    encoder = tiny_encoder()
+def test_views_of_other_sentences_are_refused(encoder: SentenceEncoder) -> None:
     module = built(encoder)
     batch = text_batch(encoder, SENTENCES[:4], SENTENCES[4:8])
     _, views = step(module, batch)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sentrep import InputError, SentRepModule
+from sentrep import InputError, SentenceEncoder, SentRepModule
 from sentrep.objectives import Contrastive, MaskedLanguageModeling
 from sentrep.objectives.masked_language_modeling import KEY
 from sentrep.types import Need, TokenBatch
@@ -48,8 +48,7 @@ def test_equal_to_a_loop_over_the_chosen_tokens(copies: str) -> None:
     assert_same_gradients(loss, expected, [words, head.transform.dense.weight, head.bias])
 
 
-def test_the_two_copies_are_masked_by_two_draws() -> None:
-    encoder = tiny_encoder()
+def test_the_two_copies_are_masked_by_two_draws(encoder: SentenceEncoder) -> None:
     objective = MaskedLanguageModeling(mask=1.0, random=0.0, both_copies=True)
     objective.build(*plugged(encoder, 1))
     batch = text_batch(encoder, toy_sentences(40))
@@ -103,8 +102,7 @@ def test_every_family_in_one_pass_with_a_contrastive_term(family: str, monkeypat
     assert 0 <= float(module.objectives.metrics()["mlm/accuracy"]) <= 1
 
 
-def test_alone_it_encodes_the_masked_sentences_only() -> None:
-    encoder = tiny_encoder()
+def test_alone_it_encodes_the_masked_sentences_only(encoder: SentenceEncoder) -> None:
     module = SentRepModule(encoder, {"mlm": MaskedLanguageModeling()}, views=ExtraInputsOnly(), seed=2)
     batch = text_batch(encoder, toy_sentences(6))
     rows = []

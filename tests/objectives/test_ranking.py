@@ -10,7 +10,7 @@ from torch import Tensor
 
 from objectives.test_readings import NOTHING, assert_equals, built, noise, vectors
 from references.listwise import arc_con_loop, consistency_loop, distillation_loop, similarities, triplet_loop
-from sentrep import InputError
+from sentrep import InputError, SentenceEncoder
 from sentrep.functional import info_nce
 from sentrep.objectives import ArcCon, Distillation, MaskedTriplet, RankingConsistency
 from sentrep.types import Views
@@ -101,8 +101,7 @@ def test_triplets_equal_the_loop() -> None:
     assert objective.metrics["ordered"] == nearer.float().mean()
 
 
-def test_the_smaller_span_lies_in_the_larger() -> None:
-    encoder = tiny_encoder()
+def test_the_smaller_span_lies_in_the_larger(encoder: SentenceEncoder) -> None:
     objective = MaskedTriplet()
     objective.build(*plugged(encoder, 0))
     batch = text_batch(encoder, toy_sentences(30))

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from references.two_encoders import contrastive_tension, momentum_contrast
-from sentrep import InputError, Objective, SentRepModule, distributed
-from sentrep.functional import info_nce
+from sentrep import InputError, Objective, SentRepModule
 from sentrep.objectives import ContrastiveTension, MomentumContrast
 from sentrep.types import Need
 from support import assert_same_gradients, text_batch, tiny_encoder, toy_sentences
@@ -35,21 +34,30 @@ def step(objective: Any, sentences: list[str], given: bool) -> tuple[Tensor, Any
 @pytest.mark.parametrize("given", [False, True])
 def test_contrastive_tension_equals_the_loop(given: bool) -> None:
     objective = ContrastiveTension(negatives=3)
-    loss, views, batch = step(objective, SENTENCES, given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # there are enough other sentences
+        loss, views, batch = step(objective, SENTENCES, given)
     read = batch.positive if given else batch.anchor
     expected = contrastive_tension(views.anchor, objective.other(read).embedding, 3)
     assert_same_gradients(loss, expected, [views.anchor, *objective.other.parameters()], rtol=1e-8)
 
 
-def test_contrastive_tension_asks_for_vectors_alone_and_logs_both_kinds_of_pairs() -> None:
-    objective = ContrastiveTension(negatives=3)
+@pytest.mark.parametrize(
+    "objective", [ContrastiveTension(negatives=3), MomentumContrast()], ids=["tension", "momentum"]
+)
+def test_the_second_encoder_is_asked_for_vectors_alone(objective: Any) -> None:
     step(objective, SENTENCES, False)
+    second = objective.other if isinstance(objective, ContrastiveTension) else objective.follower
     asked: list[Any] = []
-    objective.other.register_forward_pre_hook(lambda _, __, given: asked.append(given["need"]), with_kwargs=True)
-    _, views, batch = step(objective, SENTENCES, False)
+    second.register_forward_pre_hook(lambda _, __, given: asked.append(given["need"]), with_kwargs=True)
+    step(objective, SENTENCES, False)
     assert asked == [Need(tokens=False)]
-    keys = objective.other(batch.anchor, need=Need(tokens=False)).embedding
-    products = (views.anchor @ keys.T).detach()
+
+
+def test_contrastive_tension_logs_both_kinds_of_pairs() -> None:
+    objective = ContrastiveTension(negatives=3)
+    _, views, batch = step(objective, SENTENCES, False)
+    products = (views.anchor @ objective.other(batch.anchor).embedding.T).detach()
     shifted = torch.stack([products.roll(-shift, 1).diagonal() for shift in range(4)])
     assert objective.metrics.keys() == {"positive", "negative"}
     torch.testing.assert_close(objective.metrics["positive"], shifted[0].mean())
@@ -84,30 +92,3 @@ def test_momentum_contrast_equals_the_loop_over_three_steps(given: bool, in_batc
         past += [*fresh]
         objective.after_step(views)
     assert objective.queue.fill == 6
-
-
-def test_momentum_contrast_asks_for_vectors_alone() -> None:
-    objective = MomentumContrast()
-    step(objective, SENTENCES, False)
-    asked: list[Any] = []
-    objective.follower.register_forward_pre_hook(lambda _, __, given: asked.append(given["need"]), with_kwargs=True)
-    step(objective, SENTENCES, False)
-    assert asked == [Need(tokens=False)]
-
-
-def test_momentum_contrast_finds_its_rows_among_those_of_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the second of two processes, whose rows are the last."""
-    objective = MomentumContrast(temperature=0.3, in_batch=True)
-    _, views, batch = step(objective, SENTENCES[:4], False)
-    others = torch.randn_like(views.positive)
-    monkeypatch.setattr(distributed, "gather", lambda x: torch.cat([others, x]))
-    monkeypatch.setattr(distributed, "own_rows", lambda count, device: torch.arange(4, 8))
-    keys = torch.cat([others, views.positive])
-    expected = info_nce(views.anchor, keys, temperature=0.3, positives=torch.arange(4, 8))
-    torch.testing.assert_close(objective(views, batch), expected)
-
-
-def test_contrastive_tension_with_enough_others_says_nothing() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        step(ContrastiveTension(negatives=3), SENTENCES[:4], False)

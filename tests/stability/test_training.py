@@ -152,8 +152,7 @@ def test_both_closures_see_the_same_dropout_and_noise() -> None:
 
 
 @pytest.mark.parametrize(("augmentation", "passes"), [(GaussianNoise(), 2), (FGSM(), 4)])
-def test_awp_goes_with_noise_and_attacks_on_the_input(augmentation: Any, passes: int) -> None:
-    encoder = tiny_encoder()
+def test_awp_goes_with_noise_and_attacks_on_the_input(augmentation: Any, passes: int, encoder: SentenceEncoder) -> None:
     before, seen = weights(encoder), []
     encoder.register_forward_hook(lambda *_: seen.append(1))
     run = quiet_trainer(limit_train_batches=1, precision="bf16-mixed")

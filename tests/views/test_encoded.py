@@ -85,8 +85,7 @@ def test_one_pass_and_one_more_per_attack(augmentations: list[Perturbation], exp
 
 
 @pytest.mark.parametrize("perturbs", ["positive", "both"])
-def test_only_the_rows_concerned_are_changed(perturbs: Any) -> None:
-    encoder = tiny_encoder()
+def test_only_the_rows_concerned_are_changed(perturbs: Any, encoder: SentenceEncoder) -> None:
     batch = text_batch(encoder, SENTENCES[:4], SENTENCES[4:8], SENTENCES[8:12])
     words, plain = words_read(encoder, EncodedViews([GaussianNoise(0.1)], perturbs), batch)
     changed = (words != plain).any(-1).any(-1).tolist()
@@ -108,8 +107,7 @@ def test_special_tokens_and_prompt_are_spared(augmentation: Perturbation) -> Non
         assert not same[before : length - after].all()
 
 
-def test_noise_reaches_special_tokens_but_not_padding() -> None:
-    encoder = tiny_encoder()
+def test_noise_reaches_special_tokens_but_not_padding(encoder: SentenceEncoder) -> None:
     batch = text_batch(encoder, SENTENCES[:6])
     words, plain = words_read(encoder, EncodedViews([GaussianNoise(0.1)]), batch)
     real = batch.anchor.attention_mask.bool()
@@ -117,7 +115,7 @@ def test_noise_reaches_special_tokens_but_not_padding() -> None:
     assert torch.equal((words != plain).any(-1)[6:], real)
 
 
-def test_augmentations_are_applied_in_order() -> None:
+def test_augmentations_are_applied_in_order(encoder: SentenceEncoder) -> None:
     class Double(Perturbation):
         def forward(self, x: Tensor, mask: Tensor, loss_fn: Any) -> Tensor:
             return 2 * x
@@ -126,7 +124,6 @@ def test_augmentations_are_applied_in_order() -> None:
         def forward(self, x: Tensor, mask: Tensor, loss_fn: Any) -> Tensor:
             return x + 1
 
-    encoder = tiny_encoder()
     words, plain = words_read(encoder, EncodedViews([AddOne(), Double()]), text_batch(encoder, SENTENCES[:3]))
     assert torch.equal(words[3:], (plain[3:] + 1) * 2)
 
@@ -156,8 +153,7 @@ def test_fgsm_attacks_the_loss_of_this_step_dropout_included() -> None:
     torch.testing.assert_close(words[8:], expected, rtol=0, atol=1e-6)
 
 
-def test_fgsm_leaves_parameter_gradients_and_the_generator_alone() -> None:
-    encoder = tiny_encoder()
+def test_fgsm_leaves_parameter_gradients_and_the_generator_alone(encoder: SentenceEncoder) -> None:
     batch = text_batch(encoder, SENTENCES[:8])
     for parameter in encoder.parameters():
         parameter.grad = torch.ones_like(parameter)

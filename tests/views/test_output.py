@@ -7,7 +7,7 @@ import torch
 
 from references.info_nce import info_nce_loop
 from references.perturbations import fgsm_loop
-from sentrep import InputError, ProjectionHead
+from sentrep import InputError, ProjectionHead, SentenceEncoder
 from sentrep.views import FGSM, BatchGaussianNoise, BernoulliDropout, FeatureMask, OutputPerturbedViews, Perturbation
 from support import text_batch, tiny_encoder, toy_sentences
 
@@ -54,8 +54,7 @@ def test_fgsm_attacks_the_contrast_with_the_anchors() -> None:
     torch.testing.assert_close(views.positive.detach(), expected, rtol=0, atol=1e-9)
 
 
-def test_a_corpus_with_positives_is_refused() -> None:
-    encoder = tiny_encoder()
+def test_a_corpus_with_positives_is_refused(encoder: SentenceEncoder) -> None:
     batch = text_batch(encoder, SENTENCES[:4], SENTENCES[4:8])
     with pytest.raises(InputError, match=r"one column in data\.columns"):
         OutputPerturbedViews(BernoulliDropout())(encoder, batch, {})

@@ -53,24 +53,21 @@ class Recorder(LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
+TEXTS = [f"sentence {number}" for number in range(45)]
+
+
 def run(
     folder: Path,
     module: Recorder,
     callbacks: list[Callback],
     *,
     ckpt: str | None = None,
-    workers: int = 0,
-    no_duplicates: bool = False,
-    held: bool = False,
-    stream: Mapping[str, Any] = MappingProxyType({}),
+    data: Mapping[str, Any] = MappingProxyType({}),
     **options: Any,
 ) -> list[list[int]]:
-    corpus, texts = folder / "corpus.txt", [f"sentence {number}" for number in range(45)]
-    corpus.write_text("\n".join(texts))
-    given = texts if held else str(corpus)
-    datamodule = SentRepDataModule(
-        given, val=["toy-dev"], batch_size=4, seed=3, no_duplicates=no_duplicates, num_workers=workers, **stream
-    )
+    (folder / "corpus.txt").write_text("\n".join(TEXTS))
+    settings = {"train": str(folder / "corpus.txt"), "val": ["toy-dev"], "batch_size": 4, "seed": 3, **data}
+    datamodule = SentRepDataModule(**settings)
     options = {"max_epochs": 3, "enable_checkpointing": True, "use_distributed_sampler": True, **options}
     trainer = quiet_trainer(default_root_dir=folder, callbacks=callbacks, num_sanity_val_steps=0, **options)
     trainer.fit(module, datamodule=datamodule, ckpt_path=ckpt, weights_only=True if ckpt else None)
@@ -108,25 +105,15 @@ def test_resumed_rows_equal_uninterrupted(tmp_path: Path, case: str) -> None:
     check_resume(tmp_path, case)
 
 
-@pytest.mark.parametrize(
-    "how",
-    [{"no_duplicates": True}, *(pytest.param(x, marks=pytest.mark.slow) for x in ({"workers": 2}, {"held": True}))],
-)
-def test_rows_without_duplicates_prepared_ahead_or_in_memory(tmp_path: Path, how: dict[str, Any]) -> None:
-    """Batches that workers have prepared are not lost, and texts in memory resume as a file does."""
-    check_resume(tmp_path, "in a later epoch", **how)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_resumed_rows_of_a_stream(tmp_path: Path, case: str) -> None:
-    """As many steps as in three epochs; at an end lightning must find the next epoch without knowing the length."""
-    stream = {"streaming": True, "shuffle_buffer": 10}
-    check_resume(tmp_path, case, stream=stream, max_epochs=-1, max_steps=29)
+@pytest.mark.parametrize("data", [{"no_duplicates": True}, {"train": TEXTS}], ids=["distinct", "in memory"])
+def test_resumed_rows_without_duplicates_or_in_memory(tmp_path: Path, data: dict[str, Any]) -> None:
+    """`test_loaders.py` has batches that workers have prepared ahead."""
+    check_resume(tmp_path, "in a later epoch", data=data)
 
 
 def test_streaming_needs_a_number_of_steps(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"how long the text is: set --trainer.max_steps"):
-        run(tmp_path, Recorder(), [], stream={"streaming": True})
+        run(tmp_path, Recorder(), [], data={"streaming": True})
 
 
 def check_resume(tmp_path: Path, case: str, **how: Any) -> None:
