@@ -5,10 +5,8 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from pydoc import locate
 from typing import Any, TypeVar
 
@@ -19,6 +17,7 @@ import sentrep.objectives
 import sentrep.views
 import sentrep.weighting
 from sentrep.cli.errors import UsageError
+from sentrep.cli.options import search_current_folder
 from sentrep.cli.recipe import Tree
 from sentrep.config import walk
 from sentrep.errors import InputError, did_you_mean
@@ -32,12 +31,6 @@ _FRAME = re.compile(
 """Lines of an account that lead to a complaint."""
 _NOISE = re.compile(r"Type \S.* expects a function or a callable class: |Subcommand '\w+' |\. Got value: Namespace\(.*")
 _PLUGINS = (sentrep.objectives, sentrep.negatives, sentrep.views, sentrep.weighting)
-
-
-def search_current_folder() -> None:
-    """Let classes be found in the user's own files: ``class_path: my_objective.MyObjective``."""
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
 
 
 def prepare_parsing() -> None:

@@ -66,14 +66,15 @@ def encode(
     Raises:
         InputError: for anything wrong with the files, the model or the device.
     """
-    from sentrep.cli.models import load_encoder, prompt_of, vectors_of
+    from sentrep.cli.models import load_encoder, vectors_of
 
     loaded = (model, pooling, device, trust_remote_code, backend)
     how: dict[str, Any] = {"batch_size": batch_size, "precision": precision, "normalize": normalize}
+    how |= {"prompt_name": prompt_name}
     if engine == "ray":
         from sentrep.cli.encode_on_ray import encode_on_ray
 
-        encode_on_ray(input, column, output, overwrite, loaded, prompt_name, how)
+        encode_on_ray(input, column, output, overwrite, loaded, how)
         return
     if backend == "onnx" and precision == "bf16":
         raise InputError("precision bf16 is for the backend torch; a graph computes in its exported precision")
@@ -91,13 +92,12 @@ def encode(
     rows = sum(1 for _ in text.rows)  # an unreadable line is found here, before hours of work
     if not rows:
         raise InputError("no sentences in the input; nothing was written")
-    prompt = prompt_of(encoder, prompt_name)
-    settings = {"model": fingerprint(encoder), "text": text.fingerprint, "prompt": prompt, **how}
+    settings = {"model": fingerprint(encoder), "text": text.fingerprint, "prompts": encoder.prompts, **how}
     place, shape = expanded(output), (rows, encoder.truncate_dim or encoder.embedding_dim)
     part = place.with_name(f".{place.name}.{hash_of(settings)}.part")
     sentences = (sentences_of(row)[0] for row in text.rows)
     with hold(place.with_name(f".{place.name}.lock"), f"encode into {output}"):
-        _write_blocks(lambda block: vectors_of(encoder, block, prompt=prompt, **how), sentences, shape, place, part)
+        _write_blocks(lambda block: vectors_of(encoder, block, **how), sentences, shape, place, part)
         for other in place.parent.glob(f".{glob.escape(place.name)}.*.part"):  # unfinished, of other settings
             other.unlink()
     print(printable(f"{rows} sentences: {output}"), file=sys.stderr)

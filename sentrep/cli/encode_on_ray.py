@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv, json
 
-from sentrep.cli.models import load_encoder, prompt_of, vectors_of
+from sentrep.cli.models import load_encoder, vectors_of
 from sentrep.errors import InputError
 from sentrep.extras import require
 from sentrep.io.paths import check_target
@@ -23,18 +23,16 @@ class Worker:
 
     Args:
         loaded: arguments of `load_encoder`.
-        prompt_name: see `sentrep encode`.
         how: options of `vectors_of`.
     """
 
-    def __init__(self, loaded: tuple[Any, ...], prompt_name: str | None, how: dict[str, Any]) -> None:
+    def __init__(self, loaded: tuple[Any, ...], how: dict[str, Any]) -> None:
         self._encoder, self._how = load_encoder(*loaded), how
-        self._prompt = prompt_of(self._encoder, prompt_name)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Return some sentences with their vectors."""
         sentences = ["" if sentence is None else sentence for sentence in batch["sentence"]]
-        return {**batch, "embedding": vectors_of(self._encoder, sentences, prompt=self._prompt, **self._how)}
+        return {**batch, "embedding": vectors_of(self._encoder, sentences, **self._how)}
 
 
 def encode_on_ray(
@@ -43,7 +41,6 @@ def encode_on_ray(
     output: str,
     overwrite: bool,
     loaded: tuple[Any, ...],
-    prompt_name: str | None,
     how: dict[str, Any],
 ) -> None:
     """Encode on the cluster of ``RAY_ADDRESS``, or on this machine; see `sentrep encode` for the arguments.
@@ -54,7 +51,6 @@ def encode_on_ray(
         output: a folder, or its address.
         overwrite: whether files in it are replaced.
         loaded: arguments of `load_encoder`.
-        prompt_name: of the model.
         how: options of `vectors_of`.
 
     Raises:
@@ -79,7 +75,7 @@ def encode_on_ray(
     gpus = 0 if loaded[2] == "cpu" else int(ray.cluster_resources().get("GPU", 0))
     encoded = text.rename_columns({name: "sentence"}).map_batches(
         Worker,
-        fn_constructor_args=(loaded, prompt_name, how),
+        fn_constructor_args=(loaded, how),
         batch_size=4096,
         batch_format="numpy",
         concurrency=gpus or max(1, int(ray.cluster_resources()["CPU"]) - 1),

@@ -37,7 +37,7 @@ def export(
     """
     import torch
 
-    from sentrep.cli.building import search_current_folder
+    from sentrep.cli.options import search_current_folder
     from sentrep.data.files import sentences_of
     from sentrep.data.text import load
     from sentrep.encoder import SentenceEncoder, fit_whitening, write_graph

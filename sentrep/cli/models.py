@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from sentrep import checks
-from sentrep.cli.building import search_current_folder
+from sentrep.cli.options import search_current_folder
 from sentrep.encoder import SentenceEncoder
-from sentrep.errors import InputError, did_you_mean, first_line
+from sentrep.errors import InputError, first_line
 
 Precision = Literal["fp32", "bf16"]
 Backend = Literal["torch", "onnx"]
@@ -45,20 +45,6 @@ def in_precision(precision: Precision, encoder: SentenceEncoder) -> torch.autoca
     return torch.autocast(encoder.device.type, torch.bfloat16, enabled=precision == "bf16")
 
 
-def prompt_of(encoder: SentenceEncoder, name: str | None) -> str | None:
-    """The text of one of the model's prompts; None for its default prompt.
-
-    Raises:
-        InputError: there is none of this name.
-    """
-    if name is None:
-        return None
-    if name not in encoder.prompts:
-        hint = did_you_mean(name, encoder.prompts) or f"; it has {', '.join(encoder.prompts) or 'none'}"
-        raise InputError(f"--prompt_name {name}: the model has no prompt of this name{hint}")
-    return encoder.prompts[name]
-
-
 def vectors_of(
     encoder: SentenceEncoder,
     sentences: list[str],
@@ -66,9 +52,9 @@ def vectors_of(
     batch_size: int,
     precision: Precision,
     normalize: bool,
-    prompt: str | None = None,
+    prompt_name: str | None = None,
 ) -> np.ndarray:
     """Vectors (n, D) float32 of n sentences."""
     with in_precision(precision, encoder):
-        found = encoder.encode(sentences, batch_size, False, normalize_embeddings=normalize, prompt=prompt)
+        found = encoder.encode(sentences, batch_size, False, normalize_embeddings=normalize, prompt_name=prompt_name)
     return np.asarray(found, np.float32)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 from pathlib import Path
 
 import yaml
@@ -11,12 +9,10 @@ import yaml
 from sentrep.errors import InputError, did_you_mean
 from sentrep.io.paths import expanded
 
-_BELOW = " " * 6
-_HOW = (
-    "A recipe runs by 'sentrep fit -c NAME', overrides/NAME by one more -c, a table by 'sentrep fit --table NAME "
-    "--seeds 5', one row of it by 'sentrep fit --table NAME --row ROW'. 'sentrep recipes show NAME' prints one, with "
-    "paper, machine and expected score."
-)
+_HOW = """
+A recipe runs by 'sentrep fit -c NAME', overrides/NAME by one more -c, a table by
+'sentrep fit --table NAME --seeds 5', one row of it by 'sentrep fit --table NAME --row ROW'.
+'sentrep recipes show NAME' prints one, with paper, machine and expected score."""
 
 
 def read_about(path: Path) -> dict[str, str]:
@@ -64,11 +60,9 @@ def _bare(name: str) -> str:
 
 def list_recipes() -> None:
     """List the recipes, overrides and tables that ship."""
-    columns = shutil.get_terminal_size().columns
     for name, path in shipped().items():
-        print(name)
-        print(textwrap.fill(read_about(path)["title"], columns, initial_indent=_BELOW, subsequent_indent=_BELOW))
-    print(textwrap.fill(_HOW, columns))
+        print(f"{name}\n      {read_about(path)['title']}")
+    print(_HOW)
 
 
 def show(name: str) -> None:

@@ -17,7 +17,10 @@ import torch
 import yaml
 
 from sentrep.cli import main, seeds
+from sentrep.cli.building import prepare_parsing
 from sentrep.cli.errors import UsageError
+from sentrep.cli.fit import split
+from sentrep.cli.run_content import content_and_pairs
 from sentrep.cli.seeds import LOCK, THESIS_SEEDS, Run, seed_list
 from sentrep.data.sets.sts import load_sts
 from sentrep.encoder import SentenceEncoder
@@ -161,9 +164,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_finished_run_is_not_taken_for_one_of_other_content(
-    change: str, here: list[str], model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_other_content_is_another_run(change: str, workplace: Path, model: str) -> None:
     """The words of the command stay the same."""
     shutil.copytree(model, "backbone")
     shutil.copy("dev.csv", "val.csv")
@@ -171,19 +172,17 @@ def test_a_finished_run_is_not_taken_for_one_of_other_content(
     Path(f"mine_{own}.py").write_text(SOURCE)
     Path(f"gate_{own}.py").write_text(GATE)
     words = [
-        *(*FIT, "--model.objectives.mine", f"mine_{own}.Mine", "--model.encoder.modules", f"[gate_{own}.Gate]"),
-        *("--model.encoder.tokenizer", "null", "--model.encoder.backbone", "backbone"),
-        *("--data.val", "[val.csv]", "--seeds", "1"),
+        *(*FIT[1:], "--model.objectives.mine", f"mine_{own}.Mine", "--model.encoder.modules", f"[gate_{own}.Gate]"),
+        *("--model.encoder.tokenizer", "null", "--model.encoder.backbone", "backbone", "--data.val", "[val.csv]"),
     ]
-    assert main(words) == 0, capsys.readouterr().err
+    prepare_parsing()
+    contents = [content_and_pairs([*split(words)], trains=True)[0] for _ in range(2)]
+    assert contents[0] == contents[1]
     name, old, new = CHANGES[change]
     file = Path(name.format(own))
     assert old in file.read_text()
     file.write_text(file.read_text().replace(old, new, 1))
-    here.clear()
-    assert main(words) == 2
-    assert "seed-19984 holds a run of another text, model, setting, class or version" in capsys.readouterr().err
-    assert here == []
+    assert content_and_pairs([*split(words)], trains=True)[0] != contents[0]
 
 
 @pytest.mark.parametrize("change", ["gold", "order", "damaged"])

@@ -246,11 +246,6 @@ def test_resume_without_a_config_takes_the_model_of_the_checkpoint(
     assert model["objectives"]["simcse"]["init_args"]["temperature"] == 0.1
 
 
-def test_a_number_that_no_training_survives_is_refused(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert fit("--trainer.gradient_clip_val=-1") == 1
-    assert error_of(capsys) == "trainer.gradient_clip_val -1: give a number above 0, or null for no clipping"
-
-
 def test_a_class_of_the_user_with_the_name_of_the_recipes_class_is_built(workplace: Path) -> None:
     """In a process of its own, where two classes of one name disturb no other test."""
     Path("mine.py").write_text(
