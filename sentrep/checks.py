@@ -7,16 +7,14 @@ infinity outside every finite range, and True does not count as a number.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
-from sentrep.errors import InputError, did_you_mean
+from sentrep.errors import InputError
 
 SMALLEST, LARGEST = 1e-37, 1e37
 """What float32 holds, with a margin, besides 0."""
-MOST = 10**9
-"""Largest number of anything that is counted: more fits into no memory or lifetime."""
 
 
 def given(**values: Any) -> dict[str, Any]:
@@ -77,19 +75,6 @@ def within(owner: object, low: float, high: float, *, open_below: bool = False, 
     _require(owner, f"lie in {'(' if open_below else '['}{low}, {high}]", fits, values)
 
 
-def whole(owner: object, least: int, most: int = MOST, **values: Any) -> None:
-    """Whole numbers from ``least`` to ``most``.
-
-    Raises:
-        InputError: for any other value.
-    """
-
-    def fits(value: Any) -> bool:
-        return isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most
-
-    _require(owner, f"be {least} or more", fits, values, f" (a whole number up to {most})")
-
-
 def divides(owner: object, whole: int, what: str, **values: Any) -> None:
     """Numbers that divide another one without a rest.
 
@@ -103,60 +88,6 @@ def divides(owner: object, whole: int, what: str, **values: Any) -> None:
         sentrep.errors.InputError: Denoising: heads must divide the encoder's width 768, got 5
     """
     _require(owner, f"divide {what} {whole}", lambda value: whole % value == 0, values)
-
-
-def one_of(owner: object, choices: Collection[Any], **values: Any) -> None:
-    """One of a few values.
-
-    Raises:
-        InputError: for any other value.
-    """
-    for name, value in values.items():
-        if not any(type(value) is type(choice) and value == choice for choice in choices):
-            words = [choice for choice in choices if isinstance(choice, str)]
-            hint = did_you_mean(value, words) if isinstance(value, str) else ""
-            expected = " or ".join(map(repr, choices)) if len(choices) < 5 else f"one of {', '.join(map(str, choices))}"
-            raise InputError(f"{_name(owner)}: {name} must be {expected}, got {_short(value)}{hint}")
-
-
-def flag(owner: object, **values: Any) -> None:
-    """True or False, and nothing that counts as one of them.
-
-    Raises:
-        InputError: for any other value.
-    """
-    one_of(owner, (True, False), **values)
-
-
-def text(owner: object, **values: Any) -> None:
-    """Text that is not empty.
-
-    Raises:
-        InputError: for any other value.
-    """
-    _require(owner, "be a text that is not empty", lambda value: isinstance(value, str) and value.strip() != "", values)
-
-
-def instance(owner: object, kind: type | tuple[type, ...], **values: Any) -> None:
-    """Objects of a class, not the class itself or its name.
-
-    Raises:
-        InputError: for any other value.
-    """
-    _require(owner, f"be an object of class {_kinds(kind)}", lambda value: isinstance(value, kind), values)
-
-
-def each(owner: object, kind: type | tuple[type, ...], **values: Any) -> None:
-    """Lists of objects of a class.
-
-    Raises:
-        InputError: for anything else.
-    """
-    for name, value in values.items():
-        if isinstance(value, str) or not isinstance(value, Iterable):
-            raise InputError(f"{_name(owner)}: {name} must be a list of {_kinds(kind)}, got {_short(value)}")
-        for position, element in enumerate(value):
-            instance(owner, kind, **{f"{name}[{position}]": element})
 
 
 def _number(fits: Callable[[float], bool]) -> Callable[[Any], bool]:
@@ -175,10 +106,6 @@ def _require(
     for name, value in values.items():
         if not fits(value):
             raise InputError(f"{_name(owner)}: {name} must {expected}, got {_short(value)}{remark}")
-
-
-def _kinds(kind: type | tuple[type, ...]) -> str:
-    return " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
 
 
 def _name(owner: object) -> str:

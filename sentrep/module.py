@@ -19,7 +19,7 @@ from transformers import get_scheduler
 from sentrep import distributed
 from sentrep.checkpoint.readable import check_state
 from sentrep.checkpoint.rebuild import payload, rebuild, record
-from sentrep.checkpoint.resume import align_position, label_by_steps
+from sentrep.checkpoint.resume import align_position
 from sentrep.config import Configurable
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import EncoderServices, ProjectionHead, SentenceEncoder
@@ -163,8 +163,13 @@ class SentRepModule(Configurable, LightningModule):
             frozen.load()
 
     def on_train_batch_start(self, batch: TextBatch, batch_idx: int) -> None:
-        """Remember the batch for an optimiser that asks for its gradient again; see also `label_by_steps`."""
-        label_by_steps(self.trainer)
+        """Let loggers label a step by the optimiser steps before it; keep the batch for optimisers that need it again.
+
+        Lightning counts the labels apart. When it resumes from a checkpoint that was written after a validation, it
+        skips this validation and counts its step once more, so that every label would be one too high.
+        """
+        loop: Any = self.trainer.fit_loop.epoch_loop
+        loop.on_load_checkpoint({**loop.on_save_checkpoint(), "_batches_that_stepped": self.trainer.global_step})
         if self._replay is not None:
             self._replay.note(batch, batch_idx)
 

@@ -24,8 +24,8 @@ def check_state(trainer: Trainer, module: Any) -> None:
         module: `SentRepModule`.
 
     Raises:
-        InputError: names the class and the key that a checkpoint cannot hold, or the weight of the backbone that has no
-            place in a model built again.
+        InputError: names the class and the key that a checkpoint cannot hold, or a weight of the backbone without a
+            place.
     """
     if not trainer.checkpoint_callbacks:  # nothing is to be written
         return

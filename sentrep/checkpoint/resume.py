@@ -58,19 +58,6 @@ def _start_next_epoch(fit_loop: dict[str, Any], checkpoint: dict[str, Any], load
     checkpoint["epoch"] = epochs["current"]["processed"]
 
 
-def label_by_steps(trainer: Any) -> None:
-    """Let loggers label the values of a step by the optimiser steps before it, in a resumed run too.
-
-    Lightning counts apart for its labels. When it resumes from a checkpoint that was written after a validation, it
-    skips this validation and counts its step once more, so that every label would be one too high.
-
-    Args:
-        trainer: that begins a batch.
-    """
-    loop = trainer.fit_loop.epoch_loop
-    loop.on_load_checkpoint({**loop.on_save_checkpoint(), "_batches_that_stepped": trainer.global_step})
-
-
 def start_epoch_again(checkpoint: dict[str, Any], order: dict[str, Any]) -> None:
     """Let a run whose batches have changed begin its epoch anew.
 

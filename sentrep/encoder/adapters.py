@@ -47,10 +47,8 @@ class Lora:
     also: list[str] = field(default_factory=list, compare=False)
 
     def __post_init__(self) -> None:
-        checks.whole(self, 1, 1024, rank=self.rank)
         checks.positive(self, alpha=self.alpha)
         checks.share(self, dropout=self.dropout)
-        checks.each(self, str, also=self.also, **checks.given(targets=self.targets))
         if self.targets == []:
             raise InputError("Lora: targets is empty; name linear layers, or leave it out for all")
 
@@ -94,20 +92,6 @@ def merged(state: Mapping[str, Tensor], adapter: Lora) -> dict[str, Tensor]:
             weight = found[f"{layer}.weight"]
             found[f"{layer}.weight"] = (weight.float() + product).to(weight.dtype)
     return found
-
-
-def carried_over(state: Mapping[str, Tensor], adapter: Lora | None, places: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights for a model with other adapters, or none: old adapters are merged, new adapters keep their weights.
-
-    Args:
-        state: weights.
-        adapter: the adapter of these weights.
-        places: the model's own weights.
-    """
-    plain = dict(state) if adapter is None else merged(state, adapter)
-    names = {without_adapter(name): name for name in places if not is_adapters(name)}
-    fresh = {name: tensor for name, tensor in places.items() if is_adapters(name)}
-    return {**{names.get(name, name): tensor for name, tensor in plain.items()}, **fresh}
 
 
 def is_adapters(name: str) -> bool:

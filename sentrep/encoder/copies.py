@@ -37,7 +37,6 @@ class EncoderCopy(nn.Module):
 
     def __init__(self, source: nn.Module, trainable: bool = False, momentum: float | None = None) -> None:
         super().__init__()
-        checks.flag("copy", trainable=trainable)
         checks.share("copy", **checks.given(momentum=momentum))
         if trainable and momentum is not None:
             raise InputError("copy: a copy with a momentum is not trained by itself; leave one of them out")

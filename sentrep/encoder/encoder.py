@@ -18,10 +18,8 @@ from torch import Tensor, nn
 from sentrep import checks
 from sentrep.config import Configurable
 from sentrep.encoder.adapters import Lora
-from sentrep.encoder.compute.cpu import use_cheap_dropout
 from sentrep.encoder.compute.plan import Compute, Pass, remove_recorders
 from sentrep.encoder.compute.pooling import POOLINGS
-from sentrep.encoder.compute.rows import position_limit
 from sentrep.encoder.compute.template import Prompts
 from sentrep.encoder.encode import TextEncoder
 from sentrep.encoder.freezing import make_trainable
@@ -33,7 +31,7 @@ from sentrep.encoder.loading.lm_head import LanguageModelHead, language_model_he
 from sentrep.encoder.loading.model import Opened, open_model
 from sentrep.encoder.modules import Normalize, SentenceModule, chain, described
 from sentrep.encoder.st_modules import PromptedTransformer, check_pooling, from_modules, pooling_name, to_modules
-from sentrep.encoder.text.tokenizer import MASK_SLOT, Prompt, TextTokenizer
+from sentrep.encoder.text.tokenizer import MASK_SLOT, Prompt, TextTokenizer, position_limit
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import below
 from sentrep.types import EncoderOutput, EncoderSpec, Need, TokenBatch
@@ -87,6 +85,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
     compute: Compute
     sentence_modules: nn.ModuleList
+    _pass: Pass | None
 
     def __init__(
         self,
@@ -104,10 +103,11 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     ) -> None:
         super().__init__()
         template = prompt.template if isinstance(prompt, Prompt) else prompt
-        _check_arguments(pooling, template, max_length, max_seq_length, tokenizer, dropout, pretrained, modules)
-        checks.instance("encoder", Compute, compute=compute)
-        checks.instance("encoder", (bool, list, Lora), trainable=trainable)
-        checks.each("encoder", str, trainable=trainable if isinstance(trainable, list) else [])
+        check_pooling(pooling)
+        if pooling == "mask" and (template is None or MASK_SLOT not in template):
+            raise InputError("pooling 'mask' needs a prompt with a [MASK], for example '\"[X]\" means [MASK].'")
+        if dropout is not None:
+            checks.share("encoder", dropout=dropout)
         whole = isinstance(backbone, Opened)
         options: Any = {"tokenizer": tokenizer, "pretrained": pretrained, "dropout": dropout}
         options |= {"pooler": pooling == "pooler", "behind": modules is None}
@@ -124,11 +124,13 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.prompt = template
         self.tokenize = TextTokenizer(tokens, self.prompt, position_limit(self.backbone.config))
         self.max_length = max_length
-        self.max_seq_length = self.max_seq_length if max_seq_length is None else max_seq_length
+        stored, limit = opened.model.max_seq_length, self.tokenize.limit
+        if max_seq_length is not None:
+            self.max_seq_length = max_seq_length
+        elif limit is not None and (stored is None or stored > limit):  # RoBERTa's positions begin at 2
+            self.max_seq_length = limit
         self.subtract_template = isinstance(prompt, Prompt) and prompt.subtract
         self.pooling, self.compute = pooling, compute
-        if compute.cheap_dropout:
-            use_cheap_dropout(self.backbone)
         self._around = Prompts(self.tokenize.template, self.longest)
         if modules is not None:
             found = _with_weights(self._chained(modules), opened.state)
@@ -196,9 +198,9 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
     def set_modules(self, modules: Iterable[SentenceModule]) -> None:
         """Replace the modules after the pooling by other built modules."""
-        self._set("sentence_modules", nn.ModuleList(modules).to(self.device))
+        self._set("sentence_modules", nn.ModuleList(modules).to(self.model.device))
         self._assemble()
-        self._plan()
+        self._pass = None
         self.init_args["modules"] = list(self.sentence_modules)  # for checkpoints, which build it again
 
     def attach_head(self, head: ProjectionHead | None) -> None:
@@ -247,7 +249,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     def set_compute(self, compute: Compute) -> None:
         """Run later passes in another way; changes of the backbone itself stay."""
         self._set("compute", compute)
-        self._plan()
+        self._pass = None
 
     def own(self, tokens: TokenBatch) -> Tensor:
         """(B, L) bool, the sentences' own tokens, without special tokens and the words of any prompt."""
@@ -339,7 +341,6 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         Raises:
             InputError: ``backend`` is ``onnx``, and the folder has no graph, or arguments would change the graph.
         """
-        checks.one_of("from_pretrained", ("torch", "onnx"), backend=backend)
         if backend == "onnx":
             if revision is not None or overrides:
                 fixed = ", ".join([*checks.given(revision=revision), *overrides])
@@ -387,7 +388,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         )  # fmt: skip
         names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
         settings: Any = {name: getattr(former, name) for name in names}
-        self._st = (SentenceTransformer(modules=modules, device=str(self.device), **settings),)
+        self._st = (SentenceTransformer(modules=modules, device=str(former.device), **settings),)
 
     def _trained_pooler(self, required: bool) -> dict[str, Tensor] | None:
         """``weight`` (H, H) and ``bias`` (H,) of the layer before the pooler's tanh; None where all weights are random.
@@ -409,19 +410,19 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             raise InputError(f"{source.name} has no trained pooler that a head could start from; choose head.kind mlp")
         return None
 
-    def _plan(self) -> None:
-        """Build the pass of the present settings and modules; sentrep trains with one of `POOLINGS` alone."""
-        if self.pooling not in POOLINGS:
-            self._pass: Pass | None = None
-            return
-        self._pass = Pass(
-            self.backbone, self.pooling, self._around, self.subtract_template, self.sentence_modules, self.compute
-        )
-
     @property
     def _running(self) -> Pass:
+        """The pass of the present settings and modules, which is built when it first runs: `encode` needs none.
+
+        Raises:
+            InputError: for a pooling that sentrep cannot train.
+        """
         if self._pass is None:
-            raise InputError(f"sentrep cannot train with the pooling {self.pooling!r}; name one pooling")
+            if self.pooling not in POOLINGS:
+                raise InputError(f"sentrep cannot train with the pooling {self.pooling!r}; name one pooling")
+            self._pass = Pass(
+                self.backbone, self.pooling, self._around, self.subtract_template, self.sentence_modules, self.compute
+            )
         return self._pass
 
     @property
@@ -455,7 +456,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             )
         added = ids.template
         self._around = self._around.adding(added, longest)
-        self._plan()
+        self._pass = None
         return functools.partial(added.enclose, frame=frame, number=self._around.others.index(added) + 1)
 
     def language_model_head(self, seed: int) -> LanguageModelHead:
@@ -468,20 +469,6 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             InputError: the backbone has no masked-LM head that can be used alone.
         """
         return language_model_head(self.backbone, self._source, seed)
-
-
-def _check_arguments(
-    pooling: str, prompt: str | None, max_length: int, max_seq_length: int | None, tokenizer: str | None,
-    dropout: float | None, pretrained: bool, modules: list[SentenceModule] | None,
-) -> None:  # fmt: skip
-    checks.text("encoder", pooling=pooling, **checks.given(prompt=prompt, tokenizer=tokenizer))
-    check_pooling(pooling)
-    if pooling == "mask" and (prompt is None or MASK_SLOT not in prompt):
-        raise InputError("pooling 'mask' needs a prompt with a [MASK], for example '\"[X]\" means [MASK].'")
-    checks.whole("encoder", 1, 10**6, max_length=max_length, **checks.given(max_seq_length=max_seq_length))
-    checks.share("encoder", **checks.given(dropout=dropout))
-    checks.flag("encoder", pretrained=pretrained)
-    checks.each("encoder", SentenceModule, modules=modules or [])
 
 
 def _parts(model: SentenceTransformer) -> tuple[Transformer, list[nn.Module]]:

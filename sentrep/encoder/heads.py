@@ -6,7 +6,6 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from sentrep import checks
 from sentrep.config import Configurable
 from sentrep.encoder.modules import linear_layer
 from sentrep.errors import InputError
@@ -30,7 +29,7 @@ class ProjectionHead(Configurable, nn.Module):
         out_features: D'; None for D, which both kinds with a pooler always have.
 
     Raises:
-        InputError: for an unknown kind, a width below 1, or a width with ``pooler``.
+        InputError: for a width with ``pooler``.
 
     Examples:
         >>> import torch
@@ -43,8 +42,6 @@ class ProjectionHead(Configurable, nn.Module):
         self, kind: Literal["linear", "mlp", "pooler", "pooler_mlp"] = "mlp", out_features: int | None = None
     ) -> None:
         super().__init__()
-        checks.one_of(self, ("linear", "mlp", "pooler", "pooler_mlp"), kind=kind)
-        checks.whole(self, 1, 10**7, **checks.given(out_features=out_features))
         if kind.startswith("pooler") and out_features is not None:
             raise InputError("ProjectionHead: a pooler has its own width; leave out_features out, or take kind mlp")
         self.kind = kind

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from sentrep import checks
 from sentrep.config import Configurable, check_initialised, to_config
 from sentrep.errors import InputError
 from sentrep.functional.similarity import unit
@@ -68,9 +67,6 @@ class Dense(SentenceModule):
         activation: ``identity`` or ``tanh``.
         out_features: D'; None for D.
 
-    Raises:
-        InputError: for another activation, or a width below 1.
-
     Examples:
         >>> import torch
         >>> from sentrep.encoder import Dense
@@ -82,8 +78,6 @@ class Dense(SentenceModule):
 
     def __init__(self, activation: Literal["identity", "tanh"] = "identity", out_features: int | None = None) -> None:
         super().__init__()
-        checks.one_of(self, ("identity", "tanh"), activation=activation)
-        checks.whole(self, 1, 10**7, **checks.given(out_features=out_features))
         self.activation = activation
 
     def build(self, width: int, std: float) -> None:

@@ -17,11 +17,10 @@ from transformers import PreTrainedTokenizerBase
 
 from sentrep.encoder.compute.plan import Compute, Pass
 from sentrep.encoder.compute.pooling import POOLINGS
-from sentrep.encoder.compute.rows import position_limit
 from sentrep.encoder.compute.template import Prompts
 from sentrep.encoder.encode import pad
 from sentrep.encoder.modules import Dense, Normalize, SentenceModule, described
-from sentrep.encoder.text.tokenizer import TextTokenizer
+from sentrep.encoder.text.tokenizer import TextTokenizer, position_limit
 from sentrep.errors import InputError, first_line
 from sentrep.types import Need, TokenBatch
 
@@ -54,8 +53,8 @@ class PromptedTransformer(st.InputModule):
         backbone: Any = transformer.auto_model
         tokenizer: Any = transformer.tokenizer
         self._ids = TextTokenizer(tokenizer, prompt, position_limit(backbone.config))
-        prompts = Prompts(self._ids.template, longest=1)
-        self._pass = Pass(backbone, pooling, prompts, subtract_template, nn.ModuleList(), Compute(layout="padded"))
+        prompts, compute = Prompts(self._ids.template, longest=1), Compute(layout="padded", cheap_dropout=False)
+        self._pass = Pass(backbone, pooling, prompts, subtract_template, nn.ModuleList(), compute)
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:  # type: ignore[override]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from sentrep import checks
-
-_DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
@@ -29,12 +28,9 @@ class Generation:
     """of the sampling; a batch is drawn from it and the first row of the batch."""
     max_tokens: int = 256
     """longer sentences are left out, as are those above the model's own limit."""
-    dtype: str = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """float32, bfloat16, float16, or auto: bfloat16 on a GPU that has it, float32 elsewhere."""
 
     def __post_init__(self) -> None:
-        checks.whole("generation", 1, beams=self.beams, max_tokens=self.max_tokens)
-        checks.whole("generation", 0, seed=self.seed)
         checks.positive("generation", temperature=self.temperature)
         checks.within("generation", 0, 1, open_below=True, top_p=self.top_p)
-        checks.one_of("generation", _DTYPES, dtype=self.dtype)

@@ -28,7 +28,7 @@ def use_cheap_dropout(backbone: PreTrainedModel) -> None:
     for module in backbone.modules():
         for name, child in module.named_children():
             if type(child) is nn.Dropout:
-                setattr(module, name, CheapDropout(child.p))
+                setattr(module, name, CheapDropout(child.p).train(child.training))
     if backbone.get_correct_attn_implementation(None) == "sdpa":
         backbone.set_attn_implementation("sentrep")
 

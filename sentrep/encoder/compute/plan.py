@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from sentrep import checks
 from sentrep.encoder.compute import bert, compiled
 from sentrep.encoder.compute.captured import CapturedPass
+from sentrep.encoder.compute.cpu import use_cheap_dropout
 from sentrep.encoder.compute.pooling import NEEDS_LAYERS, POOLINGS, READS_ONE_TOKEN, PoolingInput
 from sentrep.encoder.compute.recompute import Run, some_rows_at_once
 from sentrep.encoder.compute.rows import PackedRows, can_pack, first_position, row_width
@@ -47,9 +47,6 @@ class Compute:
             need not share their dropout, and a step that you compile as one graph seeds nothing within
             (`sentrep.random.plugin_draws`): `sentrep fit --seeds` refuses both modes.
 
-    Raises:
-        InputError: for a value out of range.
-
     Examples:
         >>> from sentrep.encoder import Compute
         >>> Compute(rows_at_once=32).rows_at_once
@@ -60,12 +57,6 @@ class Compute:
     cheap_dropout: bool = True
     rows_at_once: int | None = None
     compile: bool | Literal["auto", "reduce-overhead"] = "auto"
-
-    def __post_init__(self) -> None:
-        checks.one_of("compute", ("auto", "padded", "packed"), layout=self.layout)
-        checks.flag("compute", cheap_dropout=self.cheap_dropout)
-        checks.whole("compute", 1, **checks.given(rows_at_once=self.rows_at_once))
-        checks.one_of("compute", (False, True, "auto", "reduce-overhead"), compile=self.compile)
 
     @property
     def compiles(self) -> bool:
@@ -79,7 +70,7 @@ class Pass:
     It is built anew where one of its parts changes.
 
     Args:
-        backbone: the transformer (`prepare`).
+        backbone: the transformer, which gets the layers that ``compute`` asks for, in place.
         pooling: one of `sentrep.encoder.POOLINGS`.
         prompts: the templates around the sentences.
         subtracts: whether a prompt's own vector is taken off.
@@ -107,6 +98,8 @@ class Pass:
             logger.warning("%s cannot be packed: each sentence has a row of its own", backbone.config.model_type)
         self._first_position = first_position(backbone.config)
         self._compared = False
+        if compute.cheap_dropout:
+            use_cheap_dropout(backbone)
         if compute.compiles:
             compiled.compile_layers(backbone)
         captures = compute.compile == "reduce-overhead" and self._is_bert and compute.rows_at_once is None

@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import PretrainedConfig
 
 from sentrep.types import TokenBatch
 
@@ -190,14 +189,6 @@ def first_position(config: Any) -> int:
 def _padding(config: Any) -> int:
     """The token id to which the family gives no position; MPNet's does not depend on its configuration."""
     return 1 if config.model_type == "mpnet" else config.pad_token_id
-
-
-def position_limit(config: PretrainedConfig) -> int | None:
-    """The longest sequence that the position table holds (None for models without one)."""
-    positions = getattr(config, "max_position_embeddings", None)
-    if positions is None or positions < 1:  # XLNet has -1 for no limit
-        return None
-    return positions - 2 if config.model_type in OFFSET_POSITIONS else positions
 
 
 def token_states(states: Tensor, position: Tensor | None) -> Tensor:

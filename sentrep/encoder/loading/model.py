@@ -22,7 +22,6 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor
 from transformers import MODEL_MAPPING, AutoConfig, AutoModel, AutoModelForTextEncoding, AutoTokenizer, PretrainedConfig
 
-from sentrep import checks
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.loading.checks import (
     ENCODER_ALONE,
@@ -83,16 +82,13 @@ def parse_backbone(backbone: str | Mapping[str, Any]) -> tuple[str | dict[str, A
     """The name or configuration of a backbone of `SentenceEncoder`, and the arguments of ``from_pretrained``.
 
     Raises:
-        InputError: neither a name nor a configuration, or wrong arguments.
+        InputError: a name and a configuration.
     """
-    checks.instance("encoder", (str, Mapping), backbone=backbone)
     rest = {} if isinstance(backbone, str) else dict(backbone)
-    hub = {"revision": rest.pop("revision", None), "trust_remote_code": rest.pop("trust_remote_code", False)}
-    checks.text("encoder.backbone", **checks.given(revision=hub["revision"]))
-    checks.flag("encoder.backbone", trust_remote_code=hub["trust_remote_code"])
+    trusts = rest.pop("trust_remote_code", False) is True  # the text "false" is no consent
+    hub = {"revision": rest.pop("revision", None), "trust_remote_code": trusts}
     name = backbone if isinstance(backbone, str) else rest.get("name")
     if name is not None:
-        checks.instance("encoder", str, backbone=name)
         check_name(name, "the model (encoder.backbone)")
         if rest.keys() - {"name"}:
             other = min(rest.keys() - {"name"})

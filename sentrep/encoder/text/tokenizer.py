@@ -9,19 +9,14 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
-from sentrep import checks
+from sentrep.encoder.compute.rows import OFFSET_POSITIONS
 from sentrep.encoder.compute.template import Template
 from sentrep.errors import InputError
 
 TEXT_SLOT = "[X]"
 MASK_SLOT = "[MASK]"
-
-_SLACK = 128
-"""Ids before a cut that are not used: more than a word has, as its splitting may depend on the characters cut off."""
-_CHARACTERS = 32
-"""Characters of a text that are read at first for every id that is wanted."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +27,6 @@ class Prompt:
         template: such as ``"[X]" means [MASK].`` (quotes included); ``[X]`` is the text.
         subtract: subtract the vector of the template without text (PromptBERT, §4); costs a pass over a row per length.
 
-    Raises:
-        InputError: for a template that is not a string.
-
     Examples:
         >>> from sentrep.encoder import Prompt
         >>> Prompt("This sentence : {sentence} means [MASK].", subtract=True).subtract
@@ -44,9 +36,13 @@ class Prompt:
     template: str
     subtract: bool = False
 
-    def __post_init__(self) -> None:
-        checks.text("prompt", template=self.template)
-        checks.flag("prompt", subtract=self.subtract)
+
+def position_limit(config: PretrainedConfig) -> int | None:
+    """The longest sequence that the position table holds (None for models without one)."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is None or positions < 1:  # XLNet has -1 for no limit
+        return None
+    return positions - 2 if config.model_type in OFFSET_POSITIONS else positions
 
 
 class TextTokenizer:
@@ -73,7 +69,6 @@ class TextTokenizer:
         self.prompt = prompt
         self.limit = limit
         self.pad_token_id: int = tokenizer.pad_token_id
-        self.vocabulary_size = 1 + max(tokenizer.get_vocab().values())
         self._tokens = len(tokenizer)
         before, after = self._special_tokens()
         left, right = self._prompt_ids()
@@ -98,15 +93,11 @@ class TextTokenizer:
         """
         self.check_unchanged()
         room = self._room(max_length)
-        if not sentences:
-            return [], 0
-        if room is None:
-            return [self.prefix + text + self.suffix for text in self._text_ids(list(sentences))], 0
-        texts = self._text_ids(list(sentences)) if self._keeps_end else self._first_ids(list(sentences), room)
-        cut = sum(len(text) > room for text in texts)
-        first = [max(0, len(text) - room) if self._keeps_end else 0 for text in texts]
-        kept = [text[start : start + room] for text, start in zip(texts, first, strict=True)]
-        return [self.prefix + text + self.suffix for text in kept], cut
+        texts, cut = self._text_ids(list(sentences)) if sentences else [], 0
+        if room is not None:
+            cut = sum(len(text) > room for text in texts)
+            texts = [text[-room:] if self._keeps_end else text[:room] for text in texts]
+        return [self.prefix + text + self.suffix for text in texts], cut
 
     @property
     def template(self) -> Template:
@@ -151,22 +142,6 @@ class TextTokenizer:
             goes_on = not token.startswith(marks) if marks else token.startswith("##")
             starts[number] = token in special or not goes_on
         return starts
-
-    def _first_ids(self, sentences: list[str], room: int) -> list[list[int]]:
-        """Finds at least the first ``room`` ids of every sentence, without reading all of those that are far longer.
-
-        The beginning of a text has the ids of the whole text but for the last word and what hangs on it: where a text
-        is cut, ids are taken only if `_SLACK` more of them follow; else more of the text is read.
-        """
-        length = (room + _SLACK) * _CHARACTERS
-        found = self._text_ids([sentence[:length] for sentence in sentences])
-        rows = [row for row, sentence in enumerate(sentences) if len(sentence) > length]
-        while rows := [row for row in rows if len(found[row]) < room + _SLACK]:
-            length *= 8
-            for row, ids in zip(rows, self._text_ids([sentences[row][:length] for row in rows]), strict=True):
-                found[row] = ids
-            rows = [row for row in rows if len(sentences[row]) > length]
-        return found
 
     def _text_ids(self, sentences: list[str]) -> list[list[int]]:
         """Ids of whole sentences, without special tokens."""

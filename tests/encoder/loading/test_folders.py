@@ -168,7 +168,7 @@ def cut_layers_off(backbone: Any) -> None:
 def test_a_folder_that_could_not_be_loaded_is_not_written(change: Any, tmp_path: Path) -> None:
     encoder = tiny_encoder()
     change(encoder.backbone)
-    with pytest.raises(InputError, match=r"layer\.[01].* no checkpoint or folder .* merge adapters of peft"):
+    with pytest.raises(InputError, match=r"layer\.[01]\..* does not fit backbone.config"):
         encoder.save_pretrained(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
