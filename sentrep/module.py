@@ -151,6 +151,7 @@ class SentRepModule(Configurable, LightningModule):
         self._replay = StepReplay() if any(map(calls_again, trainer.optimizers)) else None
         self._checked = False
         self.load_frozen()
+        self.encoder.plan()
         check_state(self.trainer, self)
 
     def load_frozen(self) -> None:

@@ -244,7 +244,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             word_embeddings: (B, L, W) in place of looking the tokens up (`look_up`), or None.
             need: outputs to compute beside the vectors (B, D).
         """
-        return self._running(tokens, word_embeddings, need)
+        return self.plan()(tokens, word_embeddings, need)
 
     def set_compute(self, compute: Compute) -> None:
         """Run later passes in another way; changes of the backbone itself stay."""
@@ -280,7 +280,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
     def embed(self, tokens: TokenBatch) -> Tensor:
         """See `TextEncoder.embed`; no states of a layer are kept."""
-        return self._running.embed(tokens)
+        return self.plan().embed(tokens)
 
     def project(self, embedding: Tensor) -> Tensor:
         """The projection head on vectors, (B, D) → (B, D'); without a head, the vectors themselves."""
@@ -410,9 +410,8 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             raise InputError(f"{source.name} has no trained pooler that a head could start from; choose head.kind mlp")
         return None
 
-    @property
-    def _running(self) -> Pass:
-        """The pass of the present settings and modules, which is built when it first runs: `encode` needs none.
+    def plan(self) -> Pass:
+        """The pass of the present settings and modules, which is built when it is first asked for: `encode` needs none.
 
         Raises:
             InputError: for a pooling that sentrep cannot train.

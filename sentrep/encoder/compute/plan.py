@@ -104,7 +104,6 @@ class Pass:
             compiled.compile_layers(backbone)
         captures = compute.compile == "reduce-overhead" and self._is_bert and compute.rows_at_once is None
         self._captured = CapturedPass(backbone) if captures else None
-        self._layers = compiled.layers_of(backbone)
 
     def __call__(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
         """One pass in training, in the way of `Compute`: see `SentenceEncoder.forward`."""
@@ -176,7 +175,7 @@ class Pass:
         """Whether a pass that gives the vectors alone runs in CUDA graphs."""
         if self._captured is None or rows.visible.device.type != "cuda" or torch.compiler.is_compiling():
             return False
-        return not any(getattr(layer, "gradient_checkpointing", False) for layer in self._layers)
+        return not any(getattr(layer, "gradient_checkpointing", False) for layer in self.backbone.encoder.layer)
 
     def _replayed(self, tokens: TokenBatch, rows: PackedRows) -> Tensor:
         """The vectors (B, H) of `_pooled`, by `CapturedPass`."""
