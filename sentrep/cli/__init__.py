@@ -14,10 +14,13 @@ Everything that is imported for help and for wrong usage is light: the commands 
 from __future__ import annotations
 
 import inspect
+import os
 import platform
+import select
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module, metadata
+from typing import TextIO
 
 from sentrep.cli.errors import UsageError, report
 from sentrep.errors import did_you_mean
@@ -45,6 +48,8 @@ PACKAGES = ("torch", "lightning", "transformers", "sentence-transformers")
 DEBUG = "--debug"
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 + SIGINT."""
+CLOSED_PIPE = 141
+"""Exit status when nobody reads the output any more, as of ``sentrep recipes | head -1``: 128 + SIGPIPE."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,11 +59,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the words after ``sentrep``; None takes them from the command line.
 
     Returns:
-        The exit status: 0 done, 1 an error, 2 wrong usage, 130 interrupted, 143 terminated.
+        The exit status: 0 done, 1 an error, 2 wrong usage, 130 interrupted, 141 output closed, 143 terminated.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch([word for word in words if word != DEBUG])
+        status = _dispatch([word for word in words if word != DEBUG])
+        sys.stdout.flush()  # before Python does, which reports a closed pipe
+        return status
+    except BrokenPipeError as error:
+        return CLOSED_PIPE if _lost_its_reader(sys.stdout) else report(error, debug=DEBUG in words)
     except Exception as error:
         return report(error, debug=DEBUG in words)
     except KeyboardInterrupt:
@@ -68,6 +77,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stop.__context__, KeyboardInterrupt):
             return INTERRUPTED
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+
+
+def _lost_its_reader(stream: TextIO) -> bool:
+    """Whether nobody reads a stream any more; what is still written to such a stream goes nowhere."""
+    pipe = select.poll()
+    pipe.register(stream.fileno(), 0)  # asks for errors alone
+    if not pipe.poll(0):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return True
 
 
 def _dispatch(words: list[str]) -> int:
@@ -80,7 +99,8 @@ def _dispatch(words: list[str]) -> int:
         return 0
     name = f"{first} {rest.pop(0)}" if rest and f"{first} {rest[0]}" in COMMANDS else first
     if name not in COMMANDS:
-        hint = did_you_mean(name, COMMANDS) or "; 'sentrep --help' lists the commands"
+        close = "; did you mean 'fit'?" if name == "train" else did_you_mean(name, COMMANDS)
+        hint = close or "; 'sentrep --help' lists the commands"
         raise UsageError(f"unknown command '{name}'{hint}")
     function = _function_of(name)
     if [*inspect.signature(function).parameters] == ["words"]:  # which it sorts by itself
@@ -110,7 +130,7 @@ def _help() -> str:
     summaries = [f"  {name:<15}{str(inspect.getdoc(_function_of(name))).splitlines()[0]}" for name in COMMANDS]
     return "\n".join(
         [
-            "usage: sentrep COMMAND [options]\n\nSentence embeddings without labels.\n",
+            "usage: sentrep COMMAND [options]\n\nTrain and use sentence-embedding models.\n",
             *summaries,
             "\n'sentrep COMMAND --help' explains a command, 'sentrep --version' names the versions.",
             f"{DEBUG} prints the traceback of an error.",

@@ -100,8 +100,14 @@ def innermost(account: str, values: Tree, known: Iterable[str] = ()) -> str:
     if unknown := re.search(r"ption '([^']+)'", complaints[0]):
         classes = [name for kind, name in mentioned if kind == "class_path"]
         options = inspect.signature(locate(classes[-1])).parameters if classes else known  # type: ignore[arg-type]
-        key = next((path for path in values if f".{path}".endswith(f".{unknown[1]}")), unknown[1])
-        return f"unknown key '{key}'{did_you_mean(unknown[1], options)}"
+        keys = [path for path in values if f".{path}".endswith(f".{unknown[1]}")]
+        key = next((path for path in keys if classes and _owner(path, values) in classes[-1]), [*keys, unknown[1]][0])
+        name = unknown[1].rpartition(".")[2]
+        below = [path for path in values if path.endswith(f".{name}") and path.count(".") > key.count(".")]
+        hint = did_you_mean(unknown[1], options)
+        if below and not classes:
+            hint = f"; did you mean '{below[0].replace('.init_args', '')}'?"
+        return f"unknown key '{key}'{hint}"
     kind, key = mentioned[-1]
     hint = ""
     if missing := re.search(r"import path string: (.*)", " ".join(complaints)):
@@ -110,6 +116,11 @@ def innermost(account: str, values: Tree, known: Iterable[str] = ()) -> str:
     named = [path for path, value in values.items() if wrong in (value, _class_of(value)) and wrong]
     places = named or [path for path in values if key and f".{path}".endswith(f".{key}")]
     return ": ".join(filter(None, [next(iter(places), key), " or ".join(complaints) + hint]))
+
+
+def _owner(path: str, values: Tree) -> str:
+    """The class that has an argument, as the configuration names it."""
+    return str(_class_of(values.get(path.rpartition(".")[0].removesuffix(".init_args"))))
 
 
 def _class_of(value: Any) -> Any:

@@ -48,6 +48,11 @@ def whole_tree(command: str, layers: Sequence[tuple[str, Tree]], flags: Flags, o
     path = own.get("ckpt_path", tree.pop("ckpt_path", None))
     if path == "last":
         path = settle_last(tree, resumes=command == "fit")
+    if path is not None and expanded(path).is_dir():
+        raise UsageError(
+            f"--ckpt_path {path} is a folder, where a checkpoint is needed; to start from a model's folder: "
+            f"--model.encoder.backbone {path}"
+        )
     if path is not None:
         tree |= {"ckpt_path": path, "weights_only": True}  # otherwise Lightning trusts a checkpoint from the web
         if "://" not in path and (command != "fit" or "model" not in files):

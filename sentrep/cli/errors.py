@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from sentrep.errors import InputError
@@ -32,9 +33,19 @@ def report(error: Exception, debug: bool = False) -> int:
         traceback.print_exception(error)
     line = one_line(str(error))
     if not isinstance(error, InputError):
-        line = f"{type(error).__name__}: {line}; {keep_traceback(error)}"
+        line = f"{own_place(error)}{type(error).__name__}: {line}; {keep_traceback(error)}"
     print(f"sentrep: error: {line}", file=sys.stderr)
     return 2 if isinstance(error, UsageError) else 1
+
+
+def own_place(error: Exception) -> str:
+    """File and line of the user's own code where an error arose, as the start of a message; empty for other errors."""
+    here, package = Path.cwd(), Path(__file__).parents[1]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if file.is_relative_to(here) and not (file.is_relative_to(package) or file.is_relative_to(sys.prefix)):
+            return f"{file.relative_to(here)}, line {frame.lineno}: "
+    return ""
 
 
 def keep_traceback(error: Exception) -> str:

@@ -62,8 +62,8 @@ def evaluate(
     if mteb is not None and (suite, sets) != ("sts", None):
         raise UsageError("evaluate: --mteb names the tasks; leave out --suite and --sets")
     tasks: Literal["sts", "transfer", "mteb"] = suite if mteb is None else "mteb"
-    loaded = load_suite(tasks, sets if mteb is None else mteb, sts_folder, columns)
     encoder = load_encoder(model, pooling, device, trust_remote_code)
+    loaded = load_suite(tasks, sets if mteb is None else mteb, sts_folder, columns)
     with in_precision(precision, encoder):
         start = time.perf_counter()
         results = evaluate_suite(tasks, encoder, loaded, batch_size=batch_size, show_progress_bar=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from sentrep.cli.errors import UsageError
 from sentrep.cli.recipe import Tree, read_file
-from sentrep.cli.recipes import shipped
 from sentrep.errors import did_you_mean
 
 Pairs = list[tuple[str, str | None]]
@@ -17,6 +18,12 @@ SECTIONS = (
     *("seed_everything", "ckpt_path", "weights_only", "verbose", "return_predictions"),
 )
 """The top-level keys of a configuration."""
+_HOMES = {
+    **dict.fromkeys(("train", "columns", "batch_size", "val", "test"), "data"),
+    **dict.fromkeys(("max_steps", "max_epochs", "val_check_interval", "devices", "precision"), "trainer"),
+    **{"lr": "model.optimizer", "objectives": "model", "encoder": "model", "backbone": "model.encoder"},
+}
+"""The sections of keys that are often written without their section."""
 OF_SEEDS = ("seeds", "variant", "jobs")
 """Options of ``fit --seeds`` alone."""
 _SWITCHES = ("print_config", "trust_plugins", "allow_changes")
@@ -32,7 +39,7 @@ def quickstart(words: list[str]) -> int:
     nothing is downloaded. It is the recipe 'quickstart'; the run goes to
     runs/quickstart.
     """
-    return fit(["--config", str(shipped()["quickstart"]), *words])
+    return fit(["--config", "quickstart", *words])
 
 
 def fit(words: list[str]) -> int:
@@ -130,8 +137,13 @@ def _run(command: str, words: list[str]) -> int:
         what = "-c simcse/minilm --data.train FILE" if command == "fit" else "--ckpt_path best.ckpt -c RECIPE"
         raise UsageError(f"{command}: name what to run: sentrep {command} {what}; 'sentrep recipes' lists the recipes")
     from sentrep.cli.run import launch
+    from sentrep.cli.run_folder import is_first
 
-    return launch(command, layers, flags, own)
+    status = launch(command, layers, flags, own)
+    if status and command == "fit" and is_first():
+        again = [word for key, value in pairs if key != "ckpt_path" for word in (f"--{key}", value) if word is not None]
+        print(f"sentrep: resume: sentrep fit {shlex.join(again)} --ckpt_path last", file=sys.stderr)
+    return status
 
 
 def split(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
@@ -185,5 +197,7 @@ def sort_words(pairs: Iterable[tuple[str, str | None]]) -> tuple[list[tuple[str,
         for section in (str(key).partition(".")[0] for key in tree):
             if section not in SECTIONS:
                 where = f"{place}: " if place else ""
-                raise UsageError(f"{where}unknown key '{section}'{did_you_mean(section, SECTIONS)}")
+                home = _HOMES.get(section)
+                hint = f"; did you mean '{home}.{section}'?" if home else did_you_mean(section, SECTIONS)
+                raise UsageError(f"{where}unknown key '{section}'{hint}")
     return layers, flags, own

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Literal, cast
 
 import numpy as np
@@ -11,6 +13,7 @@ from sentrep import checks
 from sentrep.cli.options import search_current_folder
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError, first_line
+from sentrep.training.run_report import MODEL
 
 Precision = Literal["fp32", "bf16"]
 Backend = Literal["torch", "onnx"]
@@ -22,8 +25,10 @@ def load_encoder(
     """An encoder on its device; see `sentrep encode` for the arguments.
 
     Raises:
-        InputError: for a model that cannot be loaded, and for a graph with another device or pooling.
+        InputError: for a model that cannot be loaded, a folder of runs, and for a graph with another device or pooling.
     """
+    if (newest := _newest_model(model)) is not None:
+        raise InputError(f"{model} is a folder of runs; its newest model is {newest}")
     if trust_remote_code:
         search_current_folder()
     if backend == "onnx":
@@ -38,6 +43,15 @@ def load_encoder(
         return encoder.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     except (AssertionError, RuntimeError) as error:  # a torch without CUDA raises the first
         raise InputError(f"device {device} cannot be used here: {first_line(error)}; leave --device out") from error
+
+
+def _newest_model(folder: str) -> Path | None:
+    """The model that was written last below a folder of runs; None for another folder."""
+    if not os.path.isdir(folder) or os.path.exists(os.path.join(folder, "modules.json")):
+        return None
+    # the folder of a run, of all runs with one name, or of all runs
+    found = [path for depth in range(3) for path in Path(folder).glob(f"{'*/' * depth}{MODEL}/modules.json")]
+    return max(found, key=lambda path: path.stat().st_mtime_ns).parent if found else None
 
 
 def in_precision(precision: Precision, encoder: SentenceEncoder) -> torch.autocast:

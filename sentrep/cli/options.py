@@ -42,12 +42,19 @@ def parse(command: str, function: Callable[..., Any], words: list[str]) -> dict[
         for item in inspect.signature(function, eval_str=True).parameters.values()
         if "list[" in str(item.annotation)
     }
+    positional = [
+        item.name
+        for item in inspect.signature(function).parameters.values()
+        if item.kind is item.POSITIONAL_OR_KEYWORD and item.default is item.empty
+    ]
     words = [re.sub("^--[^=]*", lambda name: f"--{name[0][2:].replace('-', '_')}", word) for word in words]
     try:
         settings = parser.parse_args(_with_lists(words, lists))
     except argparse.ArgumentError as error:
         unknown = re.search(r"unrecognized arguments: (?:--)?([\w.-]+)", str(error))
         hint = did_you_mean(unknown[1], parser.get_defaults().keys()) if unknown else ""
+        if unknown and unknown[1] in positional:
+            hint = f"; the {unknown[1]} is the first word: sentrep {command} {unknown[1].upper()}"
         raise UsageError(f"{command}: {one_line(str(error))}{hint}") from None
     return dict(vars(parser.instantiate(settings)))
 

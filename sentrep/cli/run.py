@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -65,10 +66,13 @@ class SentRepCLI(LightningCLI):
                 parser_kwargs={**options, command: options},
                 args={"subcommand": command, command: tree},
             )
-        finally:
-            if self._folder is not None:
-                with suppress(OSError):  # something was written there
-                    self._folder.rmdir()
+        except BaseException:
+            if self._folder is not None and not _steps(self):  # a failed start leaves no run
+                shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+        if self._folder is not None:
+            with suppress(OSError):  # something was written there
+                self._folder.rmdir()
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]
         """The command that is asked for: parsers for the others would take as long to build, each, and go unused."""
@@ -141,6 +145,11 @@ class SaveConfig(SaveConfigCallback):
             text = self.parser.dump(self.config, skip_unset=False, skip_validation=True)
             pl_module.settings = yaml.safe_load(text)
             super().setup(trainer, pl_module, stage)
+
+
+def _steps(cli: LightningCLI) -> int:
+    """The optimiser steps that a run has made; 0 before it has a trainer."""
+    return cli.trainer.global_step if hasattr(cli, "trainer") else 0
 
 
 def launch(command: str, layers: Sequence[tuple[str, Tree]], flags: Flags, own: Tree) -> int:

@@ -22,7 +22,7 @@ _NUMBERED = ("TensorBoardLogger", "CSVLogger")
 
 
 def run_name(names: Sequence[str]) -> str:
-    """The name of a run: of its first file, with the folders below ``configs``, and of its row of a table.
+    """The name of a run: of its first file, with its folder or those below ``configs``, and of its row of a table.
 
     Examples:
         >>> run_name(["configs/dclr/bert-base.yaml", "mine.yaml"])
@@ -34,7 +34,9 @@ def run_name(names: Sequence[str]) -> str:
     folders = Path(file).absolute().parent.parts
     below = folders[max((place + 1 for place, part in enumerate(folders) if part == "configs"), default=len(folders)) :]
     own = [Path(file).stem] if below or not row else []
-    return "-".join([*(part for part in below if part != "tables"), *own, *([row] if row else [])])
+    if not below and not row and "configs" not in folders:  # two files of one name are two runs
+        own.insert(0, Path(file).parent.name)
+    return "-".join([*(part for part in below if part != "tables"), *filter(None, own), *([row] if row else [])])
 
 
 def settle_last(tree: Tree, resumes: bool) -> str | None:

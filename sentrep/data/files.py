@@ -193,7 +193,10 @@ def wanted(name: str, found: Sequence[str], columns: Sequence[str]) -> tuple[str
         raise InputError(f"{name}: which columns hold the sentences? Name them (`columns`); found {listed}")
     for column in columns:
         if column not in found:
-            raise InputError(f"{name}: no column {column!r}; found {listed}{did_you_mean(column, found)}")
+            hint = did_you_mean(column, found)
+            if list(found) == ["text"]:
+                hint = "; for a file of plain sentences set data.columns null"
+            raise InputError(f"{name}: no column {column!r}; found {listed}{hint}")
         if found.count(column) > 1:
             raise InputError(f"{name}: the column {column!r} occurs twice; rename or remove one of the two")
     return tuple(columns)

@@ -16,7 +16,7 @@ from rich.console import Console
 from sentrep.evaluation.plots.style import BLUE, GREY, ORANGE, new_figure, save_figure, styled
 from sentrep.evaluation.published import UNPUBLISHED, Published
 from sentrep.evaluation.run_scores import FinishedRun, mean_dose, recipe_scores
-from sentrep.evaluation.significance import LEVEL, MARGIN, Difference, RecipeScores, compare, holm
+from sentrep.evaluation.significance import FEWEST_SEEDS, LEVEL, MARGIN, Difference, RecipeScores, compare, holm
 from sentrep.evaluation.sts import display_name
 from sentrep.evaluation.table import show, write_report
 from sentrep.io.text import printable
@@ -33,6 +33,7 @@ _PAIRED = (
     "the same order of the text and the same noise."
 )
 _UNPAIRED = "Recipes that ran under other seeds than the baseline are not paired with it by seed: {}."
+_FEW = f"Looks better or worse: a verdict needs {FEWEST_SEEDS} seeds or more: fit --seeds 5, which keeps finished runs."
 _MARK = "*: p < 0.05 also after Holm's correction for all rows of the table."
 _COLLAPSED = (
     "Collapsed runs, far below the median of their recipe's seeds: {}. Means, intervals and p-values of these recipes "
@@ -146,6 +147,8 @@ class Comparison:
         ]
         found = [_NOTE.format(self.margin)]
         found += [_UNPAIRED.format(apart) if apart else _PAIRED] if tested else []
+        few = any(0 < gap.seeds < FEWEST_SEEDS for gap in self.differences.values())
+        found += [_FEW] if few else []
         found += [_MARK] if self.numbers["marked"].any() else []
         found += [_COLLAPSED.format(", ".join(collapsed))] if collapsed else []
         found += [_DOSE] if "dose" in self.numbers else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,11 @@ def dose(path: Path) -> float | None:
         if found and objective.startswith("train/"):
             shares[objective] = shares.get(objective, 0.0) + float(values.mean())
     return max(shares.values(), default=None)
+
+
+def of_all(trainer: Trainer) -> str:
+    """The number of steps of a run, as it follows the number of a step; empty if it is unknown."""
+    return "" if math.isinf(total := trainer.estimated_stepping_batches) else f" of {total:.0f}"
 
 
 def is_log_step(trainer: Trainer, after: int) -> bool:

@@ -34,6 +34,8 @@ class Selection:
     """Sets whose gold scores went into the choice of the checkpoint, or of the moment to stop."""
     stopped_by: tuple[str, ...] = ()
     """Metrics that could end the training early (`EarlyStopping`)."""
+    is_tie: bool = False
+    """Whether all steps had the same value of the metric, so that it chose nothing."""
 
     @classmethod
     def of(cls, trainer: Trainer, sets: Sequence[ScoredPairs]) -> Selection:
@@ -61,6 +63,8 @@ class Selection:
         """The reason of the choice, and whether labels had a part in it, in one sentence."""
         names = ", ".join(map(display_name, self.labels))
         labels = f"the gold scores of {names} were used for this choice" if names else "no labels were used"
+        if self.monitor is not None and self.is_tie:
+            return f"All steps had the same {self.monitor}; the first one, {self.step}, was kept."
         if self.monitor is not None:
             return f"Step {self.step} was chosen by its {self.monitor}; {labels}, and none for training."
         if not names:

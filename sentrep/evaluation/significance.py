@@ -101,7 +101,7 @@ class Difference:
     def verdict(self) -> str:
         """The difference in words, for this row alone."""
         if 0 < self.seeds < FEWEST_SEEDS:
-            return f"no verdict under {FEWEST_SEEDS} seeds"
+            return "looks better" if self.mean > 0 else "looks worse"
         if self.p_value is None:
             return "no verdict without seeds"
         if self.p_value >= LEVEL:

@@ -26,6 +26,11 @@ def markdown_text(text: str) -> str:
 
     Examples:
         >>> markdown_text("<b>|[x](y)")
-        '&#60;b&#62;&#124;&#91;x&#93;(y)'
+        '\\\\<b\\\\>\\\\|\\\\[x\\\\](y)'
     """
-    return _MARKDOWN.sub(lambda found: f"&#{ord(found[0].strip())};", printable(text))
+    return _MARKDOWN.sub(_escape, printable(text))
+
+
+def _escape(found: re.Match[str]) -> str:
+    sign = found[0].strip()
+    return f"&#{ord(sign)};" if sign in ":.@" else f"\\{sign}"  # an address stays one behind a backslash

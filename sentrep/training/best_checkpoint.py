@@ -106,17 +106,21 @@ class BestCheckpoint(ModelCheckpoint):
         super().setup(trainer, pl_module, stage)
 
     def _check_monitor(self, trainer: Trainer, data: SentRepDataModule) -> None:
-        if self.monitor is None or not self.monitor.startswith("val/"):
-            return
-        if not data.val:
-            self.monitor = None
-            rank_zero_info("no validation set: the last checkpoint is kept")
-            return
-        sets = [f"val/{set_name(spec)}" for spec in data.val]
+        watched = [("EarlyStopping", str(stopper.monitor)) for stopper in trainer.early_stopping_callbacks]
+        if self.monitor is not None and self.monitor.startswith("val/"):
+            if data.val:
+                watched.append(("checkpoint.monitor", self.monitor))
+            else:
+                self.monitor = None
+                rank_zero_info("no validation set: the last checkpoint is kept")
+        sets = [f"val/{set_name(spec)}" for spec in data.val or ()]
         scores = [SCORE, *sets, *(f"{name}/{measure}" for name in sets for measure in (*GEOMETRY, *data.metrics))]
-        if self.monitor not in scores and not _others_log(trainer):
-            hint = did_you_mean(self.monitor, scores) or f"; they give {', '.join(scores)}"
-            raise InputError(f"checkpoint.monitor: the sets of data.val give no {self.monitor!r}{hint}")
+        for name, metric in watched:
+            if metric.startswith("val/") and not (data.val and metric in scores) and not _others_log(trainer):
+                hint = (
+                    did_you_mean(metric, scores) or f"; they give {', '.join(scores)}" if data.val else ", it is empty"
+                )
+                raise InputError(f"{name}: the sets of data.val give no {metric!r}{hint}")
 
     def state_dict(self) -> dict[str, Any]:
         """Lightning's, and which files a resumed run may find beside the best ones."""

@@ -20,6 +20,7 @@ from sentrep.data import SentRepDataModule
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.loading.folders import small_files
 from sentrep.errors import InputError
+from sentrep.evaluation.history import of_all
 from sentrep.io.checkpoint_file import PAYLOAD_KEY
 
 Tree = dict[str, Any]
@@ -90,7 +91,11 @@ class ExactResume(Callback):
         found |= {key: (saved[key], mine[key]) for key in mine if key in saved and saved[key] != mine[key]}
         self._settle(found)
         self._write_rows(checkpoint["global_step"])
-        rank_zero_info(f"{path}: training continues behind step {checkpoint['global_step']}")
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Say at which step a resumed run continues."""
+        if trainer.ckpt_path is not None:
+            rank_zero_info(f"{trainer.ckpt_path}: continues at step {trainer.global_step + 1}{of_all(trainer)}")
 
     def _settle(self, found: Differences) -> None:
         for key, (saved, mine) in found.items():

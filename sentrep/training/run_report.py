@@ -6,6 +6,7 @@ import json
 import math
 import time
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,12 @@ class RunReport(Callback):
         self._write_metrics()
         sets = _sets(trainer, "val")
         chosen = Selection.of(trainer, sets)
+        scores = self.history.get(chosen.monitor, pd.Series(dtype=float)).drop(0, errors="ignore").dropna()
+        chosen = replace(chosen, is_tie=len(scores) > 1 and scores.nunique() == 1)
+        for stopper in trainer.early_stopping_callbacks:
+            if stopper.stopping_reason_message is not None:
+                reason = stopper.stopping_reason_message.removesuffix(" Signaling Trainer to stop.")
+                rank_zero_info(f"stopped early after step {trainer.global_step}: {reason}")
         if chosen.checkpoint is not None:
             modules = list(deepcopy(encoder.sentence_modules))  # the user's own classes are not built from a file
             encoder = SentenceEncoder.from_pretrained(chosen.checkpoint, modules=modules)

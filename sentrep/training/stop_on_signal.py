@@ -10,6 +10,9 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
+from lightning.pytorch.utilities.rank_zero import rank_zero_info
+
+from sentrep.evaluation.history import of_all
 
 _NOTED = "\nsentrep: {name}: the step is finished and a checkpoint written; Ctrl-C once more stops at once\n"
 
@@ -62,4 +65,5 @@ class StopOnSignal(Callback):
             if trainer.world_size > 1:
                 stop = trainer.strategy.reduce_boolean_decision(stop, all=False)
             if stop:
+                rank_zero_info(f"stopped after step {trainer.global_step}{of_all(trainer)}")
                 raise SIGTERMException

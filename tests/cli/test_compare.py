@@ -52,7 +52,7 @@ def test_single_runs_and_folders_of_one_name_are_told_apart(runs: Path) -> None:
     assert main(["compare", "runs/plain/seed-1", "runs/good/seed-1"]) == 0
     record = json.loads(Path("comparisons/report.json").read_text())
     assert list(record["rows"]) == ["plain-seed-1", "good-seed-1"]
-    assert record["rows"]["good-seed-1"]["verdict"] == "no verdict under 4 seeds"
+    assert record["rows"]["good-seed-1"]["verdict"] == "looks better"
 
 
 @pytest.mark.parametrize(

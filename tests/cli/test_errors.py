@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,7 +40,8 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_unexpected_error_is_one_line_that_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert report(deep_inside()) == 1
     said = capsys.readouterr().err
-    found = re.fullmatch(r"sentrep: error: RuntimeError: first line second line; the traceback is in (\S+)\n", said)
+    line = r"(?:\S+test_errors.py, line \d+: )?RuntimeError: first line second line; the traceback is in (\S+)"
+    found = re.fullmatch(f"sentrep: error: {line}\n", said)
     assert found, said
     text = Path(found[1]).read_text()
     assert text.startswith("Traceback")
@@ -72,3 +76,44 @@ def test_the_traceback_of_a_run_is_in_a_file(workplace: Path, capsys: pytest.Cap
     assert said.splitlines()[-1].endswith(f"the traceback is in {path}")
     assert "Traceback" not in said
     assert "in forward" in path.read_text()
+
+
+def test_an_error_in_the_users_own_file_names_its_line(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (workplace / "own_mistake.py").write_text(BROKEN)
+    assert main(["fit", "-c", "run.yaml", "--model.objectives.mine", "own_mistake.Broken"]) == 1
+    assert "sentrep: error: own_mistake.py, line 7: RuntimeError: " in capsys.readouterr().err
+    assert not [*workplace.glob("runs/*/version_*")]  # a failed start leaves no run
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["fit", "-c", "run.yaml", "--model.lr=1"], "unknown key 'model.lr'; did you mean 'model.optimizer.lr'?"),
+        (["fit", "-c", "run.yaml", "--max_steps=1"], "unknown key 'max_steps'; did you mean 'trainer.max_steps'?"),
+        (["train", "-c", "run.yaml"], "unknown command 'train'; did you mean 'fit'?"),
+        (["evaluate", "--model", "x"], "the model is the first word: sentrep evaluate MODEL"),
+        (["fit", "-c", "run.yaml", "--ckpt_path", "."], "to start from a model's folder: --model.encoder.backbone ."),
+        (["evaluate", "runs"], "runs is a folder of runs; its newest model is runs/x/version_0/model"),
+    ],
+)
+def test_a_frequent_mistake_gets_its_hint(
+    words: list[str], said: str, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (workplace / "runs/x/version_0/model").mkdir(parents=True)
+    (workplace / "runs/x/version_0/model/modules.json").touch()
+    assert main(words) in (1, 2)
+    assert said in capsys.readouterr().err
+
+
+def test_a_closed_pipe_ends_a_command_quietly() -> None:
+    done = subprocess.run(
+        [
+            shutil.which("bash") or "sh",
+            "-c",
+            f"{sys.executable} -m sentrep recipes | head -n 1; exit ${{PIPESTATUS[0]}}",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) in ((0, ""), (141, ""))
+    assert len(done.stdout.splitlines()) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,14 @@ import pandas as pd
 import pytest
 import torch
 from lightning.pytorch import Callback, Trainer
-from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 
 from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule
 from sentrep.data import PairsFile
 from sentrep.evaluation import evaluate_sts
 from sentrep.objectives import Contrastive
-from sentrep.training import RunReport
+from sentrep.training import BestCheckpoint, RunReport
 from support import quiet_trainer, tiny_encoder, toy_sentences
 
 
@@ -189,3 +190,16 @@ def test_without_checkpoints_the_trained_encoder_itself_is_exported(
 def test_a_trial_run_writes_nothing(tmp_path: Path, data: SentRepDataModule) -> None:
     make_trainer(tmp_path, RunReport(), fast_dev_run=True).fit(make_module(), data)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_tie_is_no_choice_and_early_stopping_says_why(
+    tmp_path: Path, data: SentRepDataModule, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    report = RunReport()
+    stopper = EarlyStopping("val/sts", mode="max", patience=2)
+    module = SentRepModule(tiny_encoder(), [Contrastive()], optimizer=partial(torch.optim.SGD, lr=0.0), seed=0)
+    callbacks = [report, stopper, BestCheckpoint(dirpath=tmp_path / "checkpoints")]
+    with caplog.at_level("INFO", logger="lightning.pytorch.utilities.rank_zero"):
+        make_trainer(tmp_path, report, callbacks=callbacks, max_steps=8).fit(module, data)
+    assert "stopped early after step 6: Monitored metric val/sts did not improve in the last 2 records." in caplog.text
+    assert "All steps had the same val/sts; the first one, 2, was kept." in capsys.readouterr().out
