@@ -6,35 +6,39 @@ import functools
 import json
 import random
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from plugins import behind, objectives
+from samplers import KINDS
 
 from sentrep import SentenceEncoder
 from sentrep.cli import main
 from sentrep.cli.recipe import Tree, merged
+from sentrep.config import to_config
 from support import assert_same
 
-APART = [{"PhraseReconstruction", "TokenDeletion"}, {"prompt", "Distillation"}, {"prompt", "ComplementaryWeighting"}]
-"""What is refused in a sentence: phrases are read where they stand, and a teacher must read the same prompt."""
+APART = [
+    {"PhraseReconstruction", "TokenDeletion"},
+    {"prompt", "Distillation"},
+    {"prompt", "ComplementaryWeighting"},
+    {"Matryoshka", "Dense"},
+]
+"""What is refused in a sentence: phrases are read in place, a teacher reads the same prompt, and a cut needs width."""
 
 Part = tuple[str, Tree]
 """What it is one of, where a run can have but one such, and what it adds to the configuration."""
 
-SMALL = {"layers": 1, "heads": 2}
 PROMPT = {"prompt": {"template": 'This "[X]" means [MASK].', "subtract": True}, "pooling": "mask"}
 BASE_OPTIMIZER = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 1e-3, "fused": True}}
 
 
 def plugin(name: str, **arguments: Any) -> Tree:
     return {"class_path": name, "init_args": arguments}
-
-
-def objective(name: str, **arguments: Any) -> Part:
-    return "", {"model": {"objectives": {name.lower(): plugin(name, **arguments)}}}
 
 
 def sampler(name: str, **arguments: Any) -> Part:
@@ -64,56 +68,31 @@ def optimizer(name: str, **arguments: Any) -> Part:
     return "optimizer", {"model": {"optimizer": plugin(name, base_optimizer=BASE_OPTIMIZER, **arguments)}}
 
 
+def objective_parts(teacher: str) -> Iterator[Part]:
+    """One objective of each kind, without its samplers."""
+    for name, make in objectives(teacher).items():
+        if not name.startswith("contrastive") and not behind(name):
+            tree: Tree = {"model": {"objectives": {re.sub(r"\W+", "_", name): to_config(make())}}}
+            if name == "bidirectional margin":
+                tree["data"] = {"train": "triplets.csv", "columns": ["sent0", "sent1", "hard_neg"]}
+            yield "", tree
+
+
 def parts(teacher: str) -> list[Part]:
     """Plug-ins of every kind, each once."""
-    contrastive, masked = plugin("Contrastive"), plugin("MaskedLanguageModeling")
+    samplers = dict(reversed(KINDS.values()))  # the first of each class
+    positives = ("GaussianNoise", "GaussianDropout", "BernoulliDropout", "FeatureDropout", "TokenCutoff", "SpanCutoff",
+                 "FGSM", "WordRepetition", "TokenSwap")  # fmt: skip
     return [
-        objective("Alignment"),
-        objective("Uniformity"),
-        objective("SignFlippedContrastive"),
-        objective("BinaryContrastive", weighting=plugin("SelfWeighting", threshold=0.9)),
-        objective("MaskedLanguageModeling", both_copies=True),
-        objective("Denoising", **SMALL, feed_forward=48),
-        objective("Distillation", model=teacher),
-        objective("RankingConsistency"),
-        objective("MaskedTriplet"),
-        objective("InformationReconstruction", **SMALL, feed_forward=48),
-        objective("PhraseReconstruction", **SMALL),
-        objective("ReplacedTokenDetection"),
-        objective("ContrastiveTension", negatives=3),
-        objective("MomentumContrast", size=7, momentum=0.9, in_batch=True),
-        objective("LayerContrast", projection=16),
-        objective("LocalGlobalInformation"),
-        objective("Matryoshka", objective=contrastive, dims=[16, 8]),
-        objective("UncertaintyWeighted", objectives={"one": contrastive, "two": masked}),
-        (
-            "",
-            objective("BidirectionalMargin")[1]
-            | {"data": {"train": "triplets.csv", "columns": ["sent0", "sent1", "hard_neg"]}},
-        ),
-        sampler("GaussianNegatives"),
-        sampler("BatchGaussianNegatives", gradient="all"),
-        sampler("RefinedNoiseNegatives"),
-        sampler("MemoryBank", size=6),
-        sampler("NoisyAnchorNegatives"),
-        sampler("GaussianMixtureNegatives", components=2),
-        sampler("VAENegatives", latent=3, hidden=8),
-        sampler("MixedNegatives"),
+        *objective_parts(teacher),
+        *(sampler(name, **arguments) for name, arguments in samplers.items()),
         weighting("SelfWeighting", threshold=0.9),
         weighting("ComplementaryWeighting", model=teacher, threshold=0.9, mask_noise=False),
-        augmentation("GaussianNoise"),
-        augmentation("GaussianDropout"),
-        augmentation("BernoulliDropout"),
-        augmentation("FeatureDropout"),
-        augmentation("TokenCutoff"),
-        augmentation("SpanCutoff"),
+        *map(augmentation, positives),
         augmentation("TokenShuffling", "anchor_augmentations"),
-        augmentation("FGSM"),
-        augmentation("WordRepetition"),
         augmentation("TokenDeletion", "anchor_augmentations"),
-        augmentation("TokenSwap"),
         modules(plugin("Dense", activation="tanh", out_features=16), plugin("Normalize")),
-        modules(plugin("ConvolutionalPooling", filters=8)),
+        modules(plugin("ConvolutionalPooling", filters=16)),
         modules(plugin("Flow", steps=2), flow=plugin("FlowLikelihood")),
         encoder("backbone", trainable=["encoder.layer.*"]),
         encoder("backbone", trainable={"rank": 2}),
