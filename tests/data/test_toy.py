@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from scipy.stats import spearmanr
 
@@ -22,13 +20,6 @@ def words(sentence: str) -> set[str]:
 
 def test_corpus_has_as_many_distinct_sentences_as_asked(corpus: list[str]) -> None:
     assert len(corpus) == len(set(corpus)) == 20_000
-
-
-def test_sentences_are_well_formed(corpus: list[str]) -> None:
-    for sentence in corpus:
-        assert sentence[0].isupper()
-        assert sentence[-1] in ".?"
-        assert not re.search(r"  | [,.?]|[{_|]", sentence), sentence
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
@@ -67,10 +58,3 @@ def test_tokenizer_knows_every_sentence(corpus: list[str]) -> None:
     assert max(map(len, encoded)) <= 32 < MODEL_MAX_LENGTH
     assert not any(tokenizer.unk_token_id in ids for ids in encoded)
     assert {(ids[0], ids[-1]) for ids in encoded} == {(tokenizer.cls_token_id, tokenizer.sep_token_id)}
-
-
-def test_tokenizer_has_berts_special_tokens_and_lowers_case() -> None:
-    tokenizer = toy.tokenizer()
-    assert set(tokenizer.all_special_tokens) == {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"}
-    assert tokenizer("THE CHEF.")["input_ids"] == tokenizer("the chef.")["input_ids"]
-    assert tokenizer.decode(tokenizer("The chef.")["input_ids"], skip_special_tokens=True) == "the chef."

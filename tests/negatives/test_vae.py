@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from samplers import WIDTH, advance, built, embeddings
 from torch import Tensor
 
-from references.samplers import Adam, released_vae_decode, released_vae_loss, vae_bound, vae_decode
+from references.samplers import released_vae_decode, released_vae_loss, vae_bound, vae_decode
 from sentrep import InputError
 from sentrep.negatives import VAENegatives
 from sentrep.negatives.autoencoders import ReleasedVAE
@@ -27,12 +27,13 @@ def _vae(**overrides: int | float) -> VAENegatives:
 
 
 def _weights(sampler: VAENegatives) -> dict[str, Tensor]:
-    return {name: p.detach().double().clone() for name, p in sampler.network.named_parameters()}
+    return {name: p.detach().double().clone().requires_grad_() for name, p in sampler.network.named_parameters()}
 
 
 def test_fitting_equals_adam_on_the_bound_in_loops() -> None:
     sampler = _vae(window=2, steps=2, learning_rate=0.01)
-    weights, adam = _weights(sampler), Adam(0.01)
+    weights = _weights(sampler)
+    adam = torch.optim.Adam(weights.values(), lr=0.01)
     for update in range(4):
         advance(sampler, embeddings(update)[0])
         past = torch.cat([embeddings(step)[0] for step in range(max(0, update - 1), update + 1)])  # the last two
@@ -40,9 +41,9 @@ def test_fitting_equals_adam_on_the_bound_in_loops() -> None:
         generator = step_generator(5, "extra/fit", update)
         for _ in range(2):
             noise = torch.randn(len(past), 3, generator=generator).double()
-            leaves = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
-            vae_bound((past.double() - location) / scale, noise, leaves).backward()
-            weights = adam.step(weights, {name: leaf.grad for name, leaf in leaves.items() if leaf.grad is not None})
+            adam.zero_grad()
+            vae_bound((past.double() - location) / scale, noise, weights).backward()
+            adam.step()
         for name, weight in _weights(sampler).items():
             torch.testing.assert_close(weight, weights[name], rtol=0, atol=1e-5)
     latent = torch.randn(8, 3, generator=step_generator(5, "extra", 4)).double()
@@ -75,15 +76,16 @@ def test_fitting_to_the_batch_equals_adam_in_loops_and_a_draw_changes_nothing(
 ) -> None:
     sampler = built(kind, steps=2, learning_rate=0.01)
     assert isinstance(sampler, VAENegatives)
-    weights, adam = _weights(sampler), Adam(0.01)
+    weights = _weights(sampler)
+    adam = torch.optim.Adam(weights.values(), lr=0.01)
     for step in range(3):
         rows, keys = embeddings(step)
         drawn = [sampler.sample(rows, keys) for _ in range(2)]
         generator = step_generator(5, "extra/fit", step)
         for _ in range(2):
-            leaves = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
-            loss(rows.double(), generator, leaves).backward()
-            weights = adam.step(weights, {name: leaf.grad for name, leaf in leaves.items() if leaf.grad is not None})
+            adam.zero_grad()
+            loss(rows.double(), generator, weights).backward()
+            adam.step()
         expected = _drawn(kind, rows.double(), step_generator(5, "extra", step), weights)
         torch.testing.assert_close(drawn[0].double(), expected, rtol=0, atol=1e-4)
         assert torch.equal(*drawn)

@@ -148,26 +148,6 @@ def released_vae_decode(z: Tensor, mask: Tensor, weights: dict[str, Tensor]) -> 
     return weights["output.weight"] @ hidden + weights["output.bias"]
 
 
-class Adam:
-    """Kingma & Ba 2015, algorithm 1, with their constants."""
-
-    def __init__(self, learning_rate: float) -> None:
-        self.learning_rate, self.time = learning_rate, 0
-        self.first: dict[str, Tensor] = {}
-        self.second: dict[str, Tensor] = {}
-
-    def step(self, weights: dict[str, Tensor], gradients: dict[str, Tensor]) -> dict[str, Tensor]:
-        self.time += 1
-        moved = {}
-        for name, gradient in gradients.items():
-            self.first[name] = 0.9 * self.first.get(name, torch.zeros_like(gradient)) + 0.1 * gradient
-            self.second[name] = 0.999 * self.second.get(name, torch.zeros_like(gradient)) + 0.001 * gradient**2
-            first = self.first[name] / (1 - 0.9**self.time)
-            second = self.second[name] / (1 - 0.999**self.time)
-            moved[name] = weights[name] - self.learning_rate * first / (second.sqrt() + 1e-8)
-        return moved
-
-
 def mixed_negatives(keys: Tensor, partners: list[int], share: float) -> list[list[float]]:
     """MixCSE's mixture of each row with its partner, number by number."""
 
