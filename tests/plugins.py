@@ -70,6 +70,7 @@ def objectives(teacher: str) -> dict[str, Callable[[], Objective]]:
         "contrastive": Contrastive,
         **{f"contrastive, {kind}": sampled(kind) for kind in KINDS},
         "contrastive, hardest": lambda: Contrastive(negatives={"extra": HardestNegatives(GaussianNegatives(4.0))}),
+        "hard negatives, in blocks": lambda: Contrastive(hard_negative_weight=0.5, label_smoothing=0.1, block=5),
         "nt-xent": NTXent,
         "nt-xent, noise": lambda: NTXent(negatives={"extra": GaussianNegatives()}),
         "no batch": lambda: Contrastive(negatives={"extra": GaussianNegatives()}, weighting=OnlyExtraNegatives()),

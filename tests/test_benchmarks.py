@@ -65,6 +65,12 @@ def test_everything_for_a_gpu_runs_where_jsonargparse_is_missing(tmp_path: Path)
     assert "| denoising, 16 layers |" in text
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_machine_without_a_gpu_is_told_so(tmp_path: Path) -> None:
+    assert "No CUDA device" in run("gpu.py", "--markdown", str(tmp_path / "gpu.md"))
+    assert "nothing was measured" in (tmp_path / "gpu.md").read_text()
+
+
 @pytest.mark.slow
 def test_lengths_and_variants_are_rows(tmp_path: Path) -> None:
     variants = ["sentrep", "sentrep, packed", "sentrep, 32 rows at once", "best loop by hand"]
@@ -147,6 +153,26 @@ def test_a_variant_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch, capsy
     assert "m: broken failed and is left out: RuntimeError('out of memory')" in capsys.readouterr().err
     with pytest.raises(RuntimeError, match="out of memory"):
         harness.run_jobs(jobs[1:], measure, repeats=2)
+
+
+def test_a_part_that_fails_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = module("gpu", monkeypatch)
+
+    class Broken:
+        parser = staticmethod(gpu.train_throughput.parser)
+
+        def run(self, options: Any, until: float) -> None:
+            raise SystemExit("the variants differ")
+
+    words = ["--steps", "1", "--warmup", "1", "--matrix", "64", "--variants", "plain HF loop"]
+    sound = gpu.Part("Training", 1.0, gpu.train_throughput, [*TINY, *words])
+    monkeypatch.setattr(gpu, "plan", lambda quick: [gpu.Part("Broken", 1.0, Broken(), ["--shape", "tiny"]), sound])
+    report = tmp_path / "gpu.md"
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--device", "cpu", "--quick", "--markdown", str(report)])
+    gpu.main()
+    text = report.read_text()
+    assert "## Broken\n\nFailed: SystemExit('the variants differ')" in text
+    assert "| tiny | simcse | fp32 | 4 | plain HF loop |" in text
 
 
 def coverage(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:

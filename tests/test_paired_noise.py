@@ -211,9 +211,11 @@ def test_a_stream_depends_on_no_other_plug_in_and_no_pass(encoder: dict[str, Any
     torch.testing.assert_close(drawn(DrawingTerm(), **encoder), drawn(), rtol=0, atol=0)
 
 
-def test_the_steps_of_a_run_differ() -> None:
+def test_the_dropout_of_steps_and_of_seeds_differs() -> None:
     module = built()
-    assert not torch.equal(step(module, 0).views.anchor, step(module, 1).views.anchor)
+    first = step(module, 0).views.anchor
+    assert not torch.equal(first, step(module, 1).views.anchor)
+    assert not torch.equal(first, anchor(seed=4))
 
 
 def _of_all() -> dict[str, Any]:

@@ -82,6 +82,9 @@ def test_every_distinct_sentence_is_encoded_once(monkeypatch: pytest.MonkeyPatch
     ]
     evaluate_sts(encoder, sets)
     assert sorted(seen) == ["a bird in a tree", "a cat", "a dog runs", "a man"]
+    seen.clear()
+    pair_scores(encoder, sets[0])  # of a validation
+    assert sorted(seen) == ["a cat", "a dog runs", "a man"]
 
 
 def test_the_fingerprint_of_a_set_follows_its_sentences_and_scores() -> None:

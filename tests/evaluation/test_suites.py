@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sentrep.data.sets import transfer
 from sentrep.errors import InputError
-from sentrep.evaluation import evaluate_suite, load_suite
+from sentrep.evaluation import evaluate_suite, load_suite, sts, suites
 from sentrep.evaluation.suites import SuiteName
 from support import tiny_encoder, toy_sentences
 
@@ -52,6 +53,22 @@ def test_a_suite_scores_its_sets(
     assert len(result.dataset) == 32
     (again,) = evaluate_suite(suite, encoder, sets, show_progress_bar=False)
     assert again == result
+
+
+@pytest.mark.parametrize(
+    ("suite", "folder", "names"),
+    [
+        ("sts", "x", sts.DEFAULT_SUITE),
+        ("sts", None, [name for name in sts.DEFAULT_SUITE if name != "sickr"]),  # the hub has SICK-R as one set only
+        ("transfer", "x", ["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]),
+    ],
+)
+def test_the_default_sets(
+    suite: SuiteName, folder: str | None, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for reader in ("load_sts", "load_transfer"):
+        monkeypatch.setattr(suites, reader, lambda name, folder: SimpleNamespace(name=f"{name} of {folder}"))
+    assert [part.name for part in load_suite(suite, sts_folder=folder)] == [f"{name} of {folder}" for name in names]
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,13 @@ def test_too_many_in_a_row_end_the_training(tmp_path: Path) -> None:
         NonFiniteGuard(max_skips=0)
 
 
+def test_the_count_goes_on_after_a_resume() -> None:
+    guard, other = NonFiniteGuard("skip"), NonFiniteGuard("skip")
+    guard.skipped = 4
+    other.load_state_dict(guard.state_dict())
+    assert other.skipped == 4
+
+
 def test_what_is_a_part_of_another_module_is_found(tmp_path: Path) -> None:
     guard, whole, inner = NonFiniteGuard("skip"), torch.nn.Module(), torch.nn.Module()
     guard._folder = tmp_path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable
 
 import pytest
@@ -53,3 +54,10 @@ def test_weights_are_finite_not_negative_and_without_gradient(
     masked = {"masked"} | ({"masked_extra"} if len(noise) else set())
     assert set(pairs.metrics) == (set() if isinstance(pairs, OnlyExtraNegatives) else masked)
     assert all(value.shape == () and 0 <= value <= 1 for value in pairs.metrics.values())
+
+
+def test_copies_give_the_same_weights(pairs: PairWeighting, batch: TextBatch) -> None:
+    """A pickled one, too: a spawned process gets it."""
+    expected = pairs(batch, views(), NOISE)
+    for again in (copy.deepcopy(pairs), pickle.loads(pickle.dumps(pairs))):
+        assert torch.equal(again(batch, views(), NOISE), expected)
