@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -23,6 +24,8 @@ def lazy_names(
     def get(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(places[name]), name)
+        value = getattr(import_module(places[name]), name)
+        setattr(sys.modules[package], name, value)  # from now on Python finds it without asking here
+        return value
 
     return get, lambda: list(places), list(places)

@@ -100,17 +100,15 @@ class ExactResume(Callback):
     def _settle(self, found: Differences) -> None:
         for key, (saved, mine) in found.items():
             rank_zero_info(f"{key}: {saved!r} in the checkpoint, {mine!r} now")
-        keys = ", ".join(found)
-        if found and not self.allow_changes:
+        if not found:
+            return
+        differ = f"settings differ from the checkpoint's: {', '.join(found)}"
+        if not self.allow_changes:
             raise InputError(
-                f"settings differ from the checkpoint's: {keys}; take its values, or add --allow-changes to use yours "
-                "(in Python: ExactResume(allow_changes=True))"
+                f"{differ}; take its values, or add --allow-changes to use yours (in Python: "
+                "ExactResume(allow_changes=True))"
             )
-        if found:
-            rank_zero_info(
-                f"warning: these settings differ from the checkpoint's: {keys}; yours are used, but the optimizer "
-                "continues with its own"
-            )
+        rank_zero_info(f"warning: these {differ}; yours are used, but the optimizer continues with its own")
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Put the settings into the checkpoint."""

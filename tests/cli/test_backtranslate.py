@@ -28,7 +28,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 @pytest.fixture(autouse=True)
 def _workplace(in_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backtranslate, "ROWS", 16)
-    sentences = toy.sentences(120)
+    sentences = toy.sentences(60)
     sentences[7] = ""
     sentences[9] = " ".join(sentences[:12])
     Path("corpus.txt").write_text("\n".join(sentences))
@@ -55,12 +55,12 @@ def test_pairs_are_written_counted_and_read_without_flags(
     table = pq.read_table("new/pairs.parquet")
     about = record("new/pairs.parquet")
     verdicts = about["verdicts"]
-    assert sum(verdicts.values()) == 120
+    assert sum(verdicts.values()) == 60
     assert verdicts["blank in the input"] == 1
     assert verdicts["source too long"] >= 1
-    assert verdicts["kept"] == len(table) > 40
+    assert verdicts["kept"] == len(table) > 20
     for name, count in verdicts.items():
-        assert any(line.split() == [*name.split(), f"{count:,}", f"{count / 120:.1%}"] for line in out.splitlines())
+        assert any(line.split() == [*name.split(), f"{count:,}", f"{count / 60:.1%}"] for line in out.splitlines())
     assert f"{len(table)} pairs: new/pairs.parquet" in out
     assert about["notes"]["forward"] == models[1]
     assert about["settings"]["dtype"] == "float32"
@@ -73,7 +73,7 @@ def test_pairs_are_written_counted_and_read_without_flags(
         data = SentRepDataModule(**options, batch_size=4)
         data.connect(Words(32))
         data.setup("fit")
-        assert data.report()["train"].get("without a pair", 0) == (119 - len(table) if "pairs" in options else 0)
+        assert data.report()["train"].get("without a pair", 0) == (59 - len(table) if "pairs" in options else 0)
         assert next(iter(data.train_dataloader())).positive is not None
 
 

@@ -163,10 +163,9 @@ def test_a_time_limit_leaves_a_checkpoint(workplace: Path) -> None:
     [
         (2, ["--trainer.logger.name=mine"]),
         (3, ["--trainer.logger.name=mine"]),
-        (4, ["--trainer.logger.name=mine"]),
         (4, []),
     ],
-    ids=["after a validation", "between two", "at an epoch's end", "without a name"],
+    ids=["after a validation", "between two", "at an epoch's end, without a name"],
 )
 def test_a_resumed_csv_has_every_row_under_its_step(
     end: int, name: list[str], workplace: Path, capsys: pytest.CaptureFixture[str]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import threading
 from pathlib import Path
@@ -229,7 +228,7 @@ def test_of_two_commands_one_works_and_ctrl_c_ends_it(
     words = [*FIT, "--seeds", "1"]
     with hold(Path("runs/run", LOCK), "x"):
         assert main(words) == 1
-    assert re.search(r"at work on fit --seeds in runs/run \(process \d+ on ", " ".join(capsys.readouterr().err.split()))
+    assert "at work on fit --seeds in runs/run" in " ".join(capsys.readouterr().err.split())
 
     def interrupted(*_: Any) -> str:
         raise KeyboardInterrupt
