@@ -47,12 +47,14 @@ def onnx() -> None:
 def test_a_graph_gives_the_vectors_of_torch(name: str, tmp_path: Path, onnx: None) -> None:
     family, arguments = MODELS[name]
     encoder = tiny_encoder(family, pooling=name.split(",")[0], **arguments).eval()
-    expected = encoder.encode(SENTENCES)
+    # without a text the difference to the template is only rounding, which Normalize scales to length 1
+    sentences = [sentence for sentence in SENTENCES if sentence or not encoder.subtract_template]
+    expected = encoder.encode(sentences)
     write_graph(encoder, tmp_path)
     found = SentenceEncoder.from_pretrained(tmp_path, backend="onnx")
     atol = 1e-4 if encoder.subtract_template else 1e-5  # of a small difference that is scaled to length 1
-    np.testing.assert_allclose(found.encode(SENTENCES), expected, atol=atol)
-    np.testing.assert_allclose(found.encode(SENTENCES[0]), expected[0], atol=atol)
+    np.testing.assert_allclose(found.encode(sentences), expected, atol=atol)
+    np.testing.assert_allclose(found.encode(sentences[0]), expected[0], atol=atol)
     assert found.embedding_dim == encoder.embedding_dim
 
 
