@@ -191,8 +191,6 @@ def test_every_file_says_what_it_is(path: Path) -> None:
     about = read_about(path)
     assert about["title"].endswith(".")
     assert path in TABLES or (about["expect"] and about["runs_on"] in ("one GPU", "two CPU cores"))
-    assert re.fullmatch(r"(\d{4}\.\d{5})?", about.get("arxiv", ""))
-    assert about.keys() <= {"title", "paper", "arxiv", "expect", "runs_on", "local", "small", "notes"}
     assert "about" not in read_file(str(path))[1]
 
 
