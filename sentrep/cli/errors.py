@@ -33,7 +33,8 @@ def report(error: Exception, debug: bool = False) -> int:
         traceback.print_exception(error)
     line = one_line(str(error))
     if not isinstance(error, InputError):
-        line = f"{own_place(error)}{type(error).__name__}: {line}; {keep_traceback(error)}"
+        named = f"{type(error).__name__}: {line}".removesuffix(": ")  # an error may have no text
+        line = f"{own_place(error)}{named}; {keep_traceback(error)}"
     print(f"sentrep: error: {line}", file=sys.stderr)
     return 2 if isinstance(error, UsageError) else 1
 
