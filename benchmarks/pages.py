@@ -4,6 +4,7 @@ the code.
     python benchmarks/pages.py            # print the pages that differ
     python benchmarks/pages.py --write    # write the pages; tests compare
     python benchmarks/pages.py --first    # write docs/index.md alone, which git ignores; `make docs` does
+    python benchmarks/pages.py --search   # leave formulas out of the built site's search, as `make docs` does
 
 Names and docstrings are read from the sources, so that nothing is imported for them; the commands are asked for their
 help. In a page of docs/methods a mark says what is made behind it: ``formula`` and ``classes`` from the docstrings of
@@ -14,11 +15,13 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
 import re
 import sys
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from formulas import latex
@@ -35,6 +38,7 @@ API = [
 ]  # fmt: skip
 """Packages, each with its page in docs/api, in the order in which a name of several finds its place."""
 COMMANDS, FIRST = DOCS / "commands.md", DOCS / "index.md"
+SEARCH = ROOT / "site/search.json"
 LOCAL = "add --model.encoder.backbone FOLDER --data.train FILE --data.sts_folder SENTEVAL"
 ONCE = re.compile(
     r"The batch is the global one on a single device; with W devices give --data\.batch_size \d+/W\.\s*"
@@ -47,8 +51,13 @@ HELP = "<!-- generated: python benchmarks/pages.py --write -->"
 
 def main() -> None:
     """Print the pages that differ, or write them."""
-    if sys.argv[1:] not in ([], ["--write"], ["--first"]):
-        sys.exit(f"usage: python {sys.argv[0]} [--write | --first]")
+    if sys.argv[1:] not in ([], ["--write"], ["--first"], ["--search"]):
+        sys.exit(f"usage: python {sys.argv[0]} [--write | --first | --search]")
+    if sys.argv[1:] == ["--search"]:
+        SEARCH.write_text(
+            json.dumps(without_formulas(json.loads(SEARCH.read_text(encoding="utf-8")))), encoding="utf-8"
+        )
+        return
     if sys.argv[1:] == ["--first"]:
         FIRST.write_text(first_page(), encoding="utf-8")
         return
@@ -67,6 +76,15 @@ def main() -> None:
             if sys.argv[1:]:
                 page.parent.mkdir(exist_ok=True)
                 page.write_text(text, encoding="utf-8")
+
+
+def without_formulas(index: dict[str, Any]) -> dict[str, Any]:
+    """The index of the site's search, whose results would show formulas as LaTeX."""
+    items = [
+        {**item, "text": re.sub(r"\\\[.*?\\\]|\\\(.*?\\\)", "", item["text"], flags=re.DOTALL)}
+        for item in index["items"]
+    ]
+    return {**index, "items": items}
 
 
 def first_page() -> str:
@@ -175,7 +193,7 @@ def help_of(command: str) -> str:
     from sentrep.cli import main as sentrep
 
     out = StringIO()
-    with patch.dict("os.environ", COLUMNS="84"), patch.object(sys, "argv", ["sentrep"]), redirect_stdout(out):
+    with patch.dict("os.environ", COLUMNS="76"), patch.object(sys, "argv", ["sentrep"]), redirect_stdout(out):
         sentrep([*command.split(), "--help"])
     return shorter(out.getvalue())
 

@@ -11,10 +11,12 @@ import gzip
 import importlib
 import itertools
 import lzma
+import os
 import re
 import runpy
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,6 +28,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from marian import save_tiny_marian
 
 from sentrep import SentenceEncoder
@@ -39,11 +42,12 @@ OTHERS = ("index", "results", "commands", "benchmarks", "reproduction")
 PAGES = [
     path.relative_to(ROOT).as_posix()
     for path in (ROOT / README, *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/journeys/*.md")))
-    if path.stem not in OTHERS and re.search(r"^```(console|python)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    if path.stem not in (*OTHERS, "fine-tune", "table", "resume")
+    and re.search(r"^```(console|python)$", path.read_text(encoding="utf-8"), re.MULTILINE)
 ]
 """tests/test_docs_examples.py runs those of docs/writing."""
-WALKS = ("docs/fine-tune.md",)
-"""Pages whose commands run in full: the tasks of a newcomer."""
+WALKS = ("docs/fine-tune.md", "docs/journeys/table.md", "docs/journeys/resume.md")
+"""The tasks of a newcomer: pages that are followed to the letter, and end as they print."""
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 STEPS = "--trainer.max_steps 2 --trainer.val_check_interval 2"
 SHORT = {
@@ -179,6 +183,7 @@ def tiny_minilm(desk: Path) -> Path:
     """A folder of a tiny model that reads words as all-MiniLM-L6-v2 does."""
     folder = desk / "tiny"
     if not folder.exists():
+        torch.manual_seed(0)
         small = {**FAMILIES["bert"], "vocab_size": 30522, "max_position_embeddings": 256}
         real = str(shared_path("models/all-MiniLM-L6-v2"))
         SentenceEncoder(small, pooling="mean", tokenizer=real, max_seq_length=128).save_pretrained(folder)
@@ -275,7 +280,7 @@ class Page:
         if words[0] != "sentrep":
             subprocess.run(["bash", "-c", f"set -eo pipefail; {command}"], check=True, cwd=self.desk)
             return
-        complete = self.page in WALKS or (self.page == README and words[1] == "quickstart")
+        complete = self.page == README and words[1] == "quickstart"
         with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
             status = main(words[1:] if complete else [*words[1:], *self.shorter(words)])
         said = f"{self.page}: {command}\n{out.getvalue()[-2000:]}{err.getvalue()[-2000:]}"
@@ -338,3 +343,53 @@ def test_every_block_of_a_page_runs(page: str, desk: Path, monkeypatch: pytest.M
         evaluate = mteb.evaluate  # the page's own call has no options, and its data are on the Hub
         monkeypatch.setattr(mteb, "evaluate", lambda *tasks, **options: options and evaluate(*tasks, **options))
     Page(desk, page).run()
+
+
+def in_words(line: str) -> str:
+    """A line without its numbers, which depend on the reader's text and processor."""
+    return " ".join(re.sub(r"-?\d[\d.:e-]*", "N", line).split())
+
+
+def follow(command: str, printed: list[str]) -> list[str]:
+    """Run a command as a reader does, press Ctrl-C where the page shows it; returns what was printed."""
+    seen: list[str] = []
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    with subprocess.Popen(
+        ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        before = printed[printed.index("^C") - 1] if "^C" in printed else None
+        for line in process.stdout or ():
+            seen.append(line.rstrip())
+            if before is not None and in_words(line) == in_words(before):
+                os.killpg(process.pid, signal.SIGINT)  # to all processes, as a terminal does
+                before = None
+    assert process.returncode == (130 if "^C" in printed else 0), "\n".join(seen)
+    return seen
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("page", WALKS)
+def test_a_newcomers_task_ends_as_its_page_prints(
+    page: str, desk: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    names: dict[str, Any] = {}
+    for language, block in blocks(page):
+        if name := re.match(r"# ([\w./]+\.(?:py|yaml))\n", block):
+            (desk / name[1]).write_text(block)
+            importlib.invalidate_caches()
+        elif language == "python":
+            exec(compile(block, page, "exec"), names)
+        for command, printed in commands(block) if language == "console" else ():
+            if "--seeds" in command:  # in this process, where each run need not import PyTorch
+                assert main(shlex.split(command)[1:]) == 0
+                seen = capfd.readouterr().out.splitlines()
+            else:
+                seen = follow(command, printed)
+            wanted, rest = (
+                [line for line in printed if line.strip() not in ("", "...", "^C")],
+                iter(map(in_words, seen)),
+            )
+            missing = [line for line in wanted if in_words(line) not in rest]
+            assert not missing, "\n".join([*missing, "-- was not printed, in this order, but:", *seen])

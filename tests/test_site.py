@@ -68,6 +68,11 @@ def test_formulas_of_docstrings_become_latex() -> None:
     assert latex("a = 1\n\nb = 2") == "\\begin{gathered}\na = 1 \\\\\nb = 2\n\\end{gathered}"
 
 
+def test_the_search_shows_no_latex() -> None:
+    index = {"config": {}, "items": [{"text": r"<p>a</p> \[ \frac{a} {b} \] <p>b \(x_{i}\) c</p>"}]}
+    assert importlib.import_module("pages").without_formulas(index)["items"] == [{"text": "<p>a</p>  <p>b  c</p>"}]
+
+
 def test_every_page_is_in_the_navigation() -> None:
     named = re.findall(r"[\w./-]+\.md", json.dumps(yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]))
     assert sorted(named) == sorted({"index.md", *(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))})

@@ -49,7 +49,7 @@ DEBUG = "--debug"
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 + SIGINT."""
 CLOSED_PIPE = 141
-"""Exit status when nobody reads the output any more, as of ``sentrep recipes | head -1``: 128 + SIGPIPE."""
+"""Exit status after the reader of the output has ended, as of ``sentrep recipes | head -1``: 128 + SIGPIPE."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _lost_its_reader(stream: TextIO) -> bool:
-    """Whether nobody reads a stream any more; what is still written to such a stream goes nowhere."""
+    """Whether the reader of a stream has ended; if so, further output is discarded."""
     pipe = select.poll()
     pipe.register(stream.fileno(), 0)  # asks for errors alone
     if not pipe.poll(0):
