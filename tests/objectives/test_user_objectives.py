@@ -166,7 +166,7 @@ def wrapped(encoder: SentenceEncoder) -> SentenceEncoder:
         (Unreadable, None, [], r"mine\._extra_state\.x\.deep\.0 is a slice, which a checkpoint cannot hold"),
         (OneWay, None, [], r"^OneWay \(objectives.terms.mine\) has only one of get_extra_state and set_extra_state"),
         (Returns, None, [Numpy()], r"callbacks\.Numpy\.best is a float64, which a checkpoint cannot hold"),
-        (Returns, wrapped, [], r"^the encoder's backbone: .*weight.original0 has no place in the model"),
+        (Returns, wrapped, [], r"^the encoder's backbone: .*weight.original0 does not fit backbone"),
     ],
     ids=["extra state", "one way", "callback", "renamed weights"],
 )
