@@ -13,7 +13,7 @@ from sentrep import checks
 from sentrep.cli.options import search_current_folder
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError, first_line
-from sentrep.training.run_report import MODEL
+from sentrep.io.paths import MODEL
 
 Precision = Literal["fp32", "bf16"]
 Backend = Literal["torch", "onnx"]

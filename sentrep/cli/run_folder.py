@@ -14,8 +14,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_info
 from sentrep.cli.errors import UsageError
 from sentrep.cli.recipe import Tree
 from sentrep.io.files import remove_leftovers
-from sentrep.io.paths import expanded, writing
-from sentrep.training.run_report import MODEL
+from sentrep.io.paths import MODEL, expanded, writing
 
 _NUMBERED = ("TensorBoardLogger", "CSVLogger")
 """Lightning's loggers that give a run the next free ``version_<n>``."""

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from sentrep.errors import InputError, did_you_mean
 
+MODEL = "model"
+"""Name of the chosen encoder's folder in the folder of a run."""
+
 
 def expanded(path: str | Path) -> Path:
     """Expand ``~`` in a user's path; every path from a user goes through this function.

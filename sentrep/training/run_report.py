@@ -26,11 +26,10 @@ from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.run_scores import RECORD, write_scores
 from sentrep.evaluation.selection import FILE, Selection
 from sentrep.evaluation.untouched import scores_before
+from sentrep.io.paths import MODEL
 from sentrep.training.loss_bar import LOSS
 from sentrep.types import TextBatch
 
-MODEL = "model"
-"""Name of the chosen encoder's folder in the folder of the run."""
 _WITHOUT_END = 1000
 """Steps from one line to the next in a run without validations whose length is unknown."""
 
