@@ -1,4 +1,4 @@
-"""Sentence embeddings without labels: pluggable contrastive and generative objectives on one encoder pass.
+"""Train sentence-embedding models: pluggable contrastive and generative objectives on one encoder pass.
 
 The names below are imported on first use, so that ``import sentrep`` (and ``sentrep --help``) cost nothing.
 """
