@@ -195,20 +195,23 @@ def _has_bar(trainer: Tree) -> bool:
 
 
 def gpu_precision(trainer: Namespace) -> dict[str, str]:
-    """Let a GPU train in bf16-mixed where the settings name no precision.
+    """Let a GPU train in bf16-mixed where the settings name no precision, and in float32 with products of TF32.
 
     Args:
         trainer: the section of the configuration.
 
     Returns:
-        The precision for the Trainer. The saved configuration still names none, so that another machine chooses its
-        own.
+        The precision for the Trainer, if the settings do not name it. The saved configuration still names none, so
+        that another machine chooses its own.
     """
     forks = "fork" in str(trainer.strategy)  # forked processes need an unused CUDA, which a query would initialise
-    is_named = trainer.precision is not None or trainer.plugins or forks
-    if is_named or trainer.accelerator not in ("auto", "gpu", "cuda") or not torch.cuda.is_available():
+    if forks or trainer.accelerator not in ("auto", "gpu", "cuda") or not torch.cuda.is_available():
         return {}
-    if not torch.cuda.is_bf16_supported(including_emulation=False):
-        return {}
-    rank_zero_info("trainer.precision is not set: bf16-mixed (name another by --trainer.precision)")
-    return {"precision": "bf16-mixed"}
+    is_free = trainer.precision is None and not trainer.plugins
+    if is_free and torch.cuda.is_bf16_supported(including_emulation=False):
+        rank_zero_info("trainer.precision is not set: bf16-mixed (name another by --trainer.precision)")
+        return {"precision": "bf16-mixed"}
+    if is_free or str(trainer.precision) in ("32", "32-true"):
+        torch.set_float32_matmul_precision("high")
+        rank_zero_info("float32 products may use TF32; the environment variable NVIDIA_TF32_OVERRIDE=0 turns it off")
+    return {}

@@ -21,13 +21,22 @@ def test_a_gpu_trains_in_what_it_computes_fastest(
     settings: dict[str, Any], bf16: bool | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """``bf16`` None: no GPU."""
+    products: list[str] = []
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", products.append)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: bf16 is not None)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: bf16 or including_emulation)
     start = {"precision": None, "plugins": None, "accelerator": "auto", "strategy": "auto"}
     caplog.set_level("INFO")
     found = gpu_precision(Namespace(**{**start, **settings}))
-    assert found == ({"precision": "bf16-mixed"} if bf16 and not settings else {})
-    assert ["--trainer.precision" in line for line in caplog.messages] == [True] * len(found)
+    named = settings == {"precision": "32-true"}
+    if bf16 is None or (settings and not named):
+        assert (found, products, caplog.messages) == ({}, [], [])
+        return
+    in_bf16 = bf16 and not named
+    assert found == ({"precision": "bf16-mixed"} if in_bf16 else {})
+    assert products == ([] if in_bf16 else ["high"])
+    (line,) = caplog.messages
+    assert ("--trainer.precision" if in_bf16 else "NVIDIA_TF32_OVERRIDE=0") in line
 
 
 def test_the_bar_is_refreshed_seldom_where_that_waits_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
