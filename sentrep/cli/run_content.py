@@ -13,8 +13,8 @@ import pandas as pd
 from sentrep.cli.building import build
 from sentrep.cli.configuration import whole_tree
 from sentrep.cli.errors import UsageError
-from sentrep.cli.fit import Pairs, sort_words
 from sentrep.cli.recipe import Tree
+from sentrep.cli.words import Pairs, sort_words
 from sentrep.config import walk
 from sentrep.data import SentRepDataModule
 from sentrep.data.files import hash_files

@@ -20,11 +20,11 @@ import pandas as pd
 from sentrep.cli.building import prepare_parsing
 from sentrep.cli.compare import judge
 from sentrep.cli.errors import UsageError
-from sentrep.cli.fit import OF_SEEDS, Pairs, split
 from sentrep.cli.recipes import locate
 from sentrep.cli.run_content import content_and_pairs
 from sentrep.cli.run_folder import run_name
 from sentrep.cli.tables import read_table
+from sentrep.cli.words import OF_SEEDS, Pairs, split
 from sentrep.errors import InputError
 from sentrep.evaluation.run_scores import RECORD, SCORES, FinishedRun
 from sentrep.evaluation.selection import FILE

@@ -15,9 +15,9 @@ from sentrep.cli import main
 from sentrep.cli.building import build
 from sentrep.cli.configuration import whole_tree
 from sentrep.cli.errors import UsageError
-from sentrep.cli.fit import sort_words, split
 from sentrep.cli.recipe import merged, read, resolved, value_of, with_flags
 from sentrep.cli.run_folder import run_name
+from sentrep.cli.words import sort_words, split
 from sentrep.errors import InputError
 from sentrep.objectives import Contrastive
 from sentrep.training import BestCheckpoint

@@ -13,8 +13,8 @@ from jsonargparse import Namespace
 
 from sentrep.cli import main
 from sentrep.cli.configuration import whole_tree
-from sentrep.cli.fit import sort_words, split
 from sentrep.cli.run_folder import claim_version
+from sentrep.cli.words import sort_words, split
 from support import fit
 
 RUN = Path("runs/run/version_0")

@@ -18,9 +18,9 @@ import yaml
 from sentrep.cli import main, seeds
 from sentrep.cli.building import prepare_parsing
 from sentrep.cli.errors import UsageError
-from sentrep.cli.fit import split
 from sentrep.cli.run_content import content_and_pairs
 from sentrep.cli.seeds import LOCK, THESIS_SEEDS, Run, seed_list
+from sentrep.cli.words import split
 from sentrep.data.sets.sts import load_sts
 from sentrep.encoder import SentenceEncoder
 from sentrep.evaluation.run_scores import RECORD, SCORES

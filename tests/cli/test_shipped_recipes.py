@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from sentrep.cli import main, run
-from sentrep.cli.fit import sort_words, split
 from sentrep.cli.recipe import read
 from sentrep.cli.recipes import read_about, shipped
 from sentrep.cli.run_folder import run_name
 from sentrep.cli.tables import read_table
+from sentrep.cli.words import sort_words, split
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 

@@ -95,7 +95,7 @@ def test_a_template_is_added_once_and_validation_knows_nothing_of_it() -> None:
     before = encoder.encode(TEXTS[0])
     for _ in range(2):
         SentRepModule(encoder, [Contrastive()], views=EncodedViews(positive_prompt=OTHERS[0]))
-    assert len(encoder._pass.prompts.all) == 2
+    assert len(encoder.plan().prompts.all) == 2
     assert (encoder.encode(TEXTS[0]) == before).all()
 
 

@@ -21,5 +21,5 @@ def test_settings_of_matplotlib_are_left_alone_and_bad_places_are_named(tmp_path
     figure = draw_training_curves(HISTORY)
     save_figure(figure, tmp_path / "curves")
     assert dict(matplotlib.rcParams) == before
-    with pytest.raises(InputError, match="cannot be written there"):
+    with pytest.raises(InputError, match="cannot be written"):
         save_figure(figure, tmp_path / "curves.png" / "below")
