@@ -39,9 +39,7 @@ def print_run(
         replaced: the replaced settings of the start model, in words.
         places: the written files, by name.
     """
-    began, after = _scores(metrics, 0), _scores(metrics, chosen.step)
-    own = {name.replace(UNTOUCHED, "val/", 1): score for name, score in began.items() if name.startswith(UNTOUCHED)}
-    before = began | own
+    began, before, after = _scores(metrics, 0), _scores_before(metrics), _scores(metrics, chosen.step)
     notes = [chosen.reason()]
     if sets and MINUTES not in after:
         steps = metrics[MINUTES].dropna().index if MINUTES in metrics else []
@@ -50,7 +48,7 @@ def print_run(
     if {"val/sts"} <= before.keys() & after.keys():
         notes += _beside_the_untouched(before["val/sts"], after["val/sts"], replaced, began["val/sts"])
     written = [f"{what:<10}  {_short(place) if place else 'none was written'}" for what, place in places.items()]
-    show(_before_and_after(before, after, sets, chosen.step), [*notes, *_toy_notes(sets), *written])
+    show(before_and_after(metrics, sets, chosen.step), [*notes, *_toy_notes(sets), *written])
 
 
 def print_test(sets: Sequence[ScoredPairs], scores: Mapping[str, float], folder: str | None) -> None:
@@ -73,9 +71,16 @@ def _scores(metrics: pd.DataFrame, step: int) -> dict[str, float]:
     return dict(metrics.loc[step].dropna()) if step in metrics.index else {}
 
 
-def _before_and_after(
-    before: Mapping[str, float], after: Mapping[str, float], sets: Sequence[ScoredPairs], step: int
-) -> pd.DataFrame:
+def _scores_before(metrics: pd.DataFrame) -> dict[str, float]:
+    """The scores before the training, of the start model with its folder's own settings."""
+    began = _scores(metrics, 0)
+    own = {name.replace(UNTOUCHED, "val/", 1): score for name, score in began.items() if name.startswith(UNTOUCHED)}
+    return began | own
+
+
+def before_and_after(metrics: pd.DataFrame, sets: Sequence[ScoredPairs], step: int) -> pd.DataFrame:
+    """The table of the scores before the training and after a step; for the arguments see `print_run`."""
+    before, after = _scores_before(metrics), _scores(metrics, step)
     rows = []
     for one in sets:
         rows.append((f"val/{one.name}", ".2f", [display_name(one.name), str(len(one)), one.protocol]))

@@ -67,13 +67,17 @@ def write_report(
         alignment = "l" + "r" * (frame.shape[1] - 1)
         text = _escaped(frame).to_latex(index=False, escape=True, column_format=alignment)
     else:
-        console = Console(file=io.StringIO(), width=100_000, color_system=None)  # pandas would need tabulate
-        console.print(_rich_table(_escaped(frame, markdown_text), box.MARKDOWN))
-        table = console.file.getvalue().strip()  # type: ignore[attr-defined]
         head, end = [f"# {markdown_text(title)}"] * bool(title), [f"![]({picture})"] * bool(picture)
-        text = "\n\n".join([*head, table, *map(markdown_text, notes), *end])
+        text = "\n\n".join([*head, markdown_table(frame), *map(markdown_text, notes), *end])
     with writing(path), atomic_write(path, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text.rstrip("\n") + "\n")
+
+
+def markdown_table(frame: pd.DataFrame) -> str:
+    """A data frame of texts as a table of Markdown."""
+    console = Console(file=io.StringIO(), width=100_000, color_system=None)  # pandas would need tabulate
+    console.print(_rich_table(_escaped(frame, markdown_text), box.MARKDOWN))
+    return console.file.getvalue().strip()  # type: ignore[attr-defined]
 
 
 def _rich_table(frame: pd.DataFrame, look: box.Box) -> Table:

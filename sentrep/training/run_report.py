@@ -20,7 +20,7 @@ from torch import Tensor
 
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder
-from sentrep.evaluation.before_after import print_run, print_test
+from sentrep.evaluation.before_after import before_and_after, print_run, print_test
 from sentrep.evaluation.history import METRICS, MINUTES, MetricHistory, is_log_step, write_metrics
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.run_scores import RECORD, write_scores
@@ -28,6 +28,7 @@ from sentrep.evaluation.selection import FILE, Selection
 from sentrep.evaluation.untouched import scores_before
 from sentrep.io.paths import MODEL
 from sentrep.training.loss_bar import LOSS
+from sentrep.training.model_card import add_training
 from sentrep.types import TextBatch
 
 _WITHOUT_END = 1000
@@ -168,6 +169,10 @@ class RunReport(Callback):
             modules = list(deepcopy(encoder.sentence_modules))  # the user's own classes are not built from a file
             encoder = SentenceEncoder.from_pretrained(chosen.checkpoint, modules=modules)
         encoder.save_pretrained(folder / MODEL)
+        steps = f"{chosen.step} of {trainer.global_step}"
+        scores = before_and_after(self.history, sets, chosen.step)
+        card = folder / MODEL / "README.md"
+        add_training(card, trainer.lightning_module, _data(trainer), steps, scores, chosen.reason())
         chosen.write(folder)
         places = {"checkpoint": chosen.checkpoint, "model": folder / MODEL}
         history = self.history

@@ -12,6 +12,7 @@ import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
+from sentence_transformers import SentenceTransformer
 
 from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule
 from sentrep.data import PairsFile
@@ -203,3 +204,20 @@ def test_a_tie_is_no_choice_and_early_stopping_says_why(
         make_trainer(tmp_path, report, callbacks=callbacks, max_steps=8).fit(module, data)
     assert "stopped early after step 6: Monitored metric val/sts did not improve in the last 2 records." in caplog.text
     assert "All steps had the same val/sts; the first one, 2, was kept." in capsys.readouterr().out
+
+
+def test_the_model_card_says_how_the_model_was_trained(tmp_path: Path, data: SentRepDataModule, curves: None) -> None:
+    make_trainer(tmp_path, RunReport(), max_steps=4).fit(make_module(), data)
+    model = tmp_path / "run" / "model"
+    card = (model / "README.md").read_text(encoding="utf-8")
+    training = card.partition("## Training with sentrep")[2].partition("## Citation")[0]
+    for words in (
+        *("random weights of a bert model", "train.txt", " of 4\n", "contrastive (Contrastive, weight 1): InfoNCE"),
+        *("SimCSE, eq. 1", "| first ", "gold scores of first, second were used for this choice"),
+    ):
+        assert words in training
+    assert str(tmp_path) not in card
+    SentenceTransformer(str(model), device="cpu").save_pretrained(str(tmp_path / "again"), model_name="me/model")
+    again = (tmp_path / "again" / "README.md").read_text(encoding="utf-8")
+    assert training in again  # as push_to_hub of sentence-transformers writes it
+    assert 'SentenceTransformer("me/model")' in again
