@@ -76,12 +76,12 @@ def verdict(row: Row, record: dict[str, Any]) -> str:
     (baseline,) = (other for other in record["rows"].values() if other["difference"] is None)
     trained = [baseline["seeds"], *([] if row["mean sd"] is None else [row["seeds"]])]
     if row["low"] is None or min(trained) < FEWEST_SEEDS:
-        return "cannot be told"
+        return "undecided"
     tested = record.get("margin") == MARGIN  # else the interval tells
     if row["p equal"] < LEVEL if tested else row["low"] > -MARGIN and row["high"] < MARGIN:
         return "equal"
     if row["p"] >= LEVEL:
-        return "cannot be told"
+        return "undecided"
     if abs(row["published difference"] or 0) < MARGIN:
         return "better" if row["difference"] > 0 else "worse"
     same = math.copysign(1, row["difference"]) == math.copysign(1, row["published difference"])

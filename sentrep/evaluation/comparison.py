@@ -26,7 +26,7 @@ LEAST_DOSE = 1e-4
 _NOTE = (
     "Spearman × 100 of the cosine, mean ± standard deviation over seeds. Difference: the mean over the sets minus the "
     "baseline's, with its 95 % interval and the p-value of its t-test over seeds and sentence pairs. Better or worse: "
-    f"p < {LEVEL}. Equal: a difference of {{}} points is rejected. Otherwise the difference cannot be told."
+    f"p < {LEVEL}. Equal: a difference of {{}} points is rejected. Otherwise the difference is undecided."
 )
 _PAIRED = (
     "Interval and test are paired by seed: every recipe ran under the same seeds, and under one seed all recipes have "

@@ -105,7 +105,7 @@ class Difference:
         if self.p_value is None:
             return "no verdict without seeds"
         if self.p_value >= LEVEL:
-            return "equal" if self.p_equal is not None and self.p_equal < LEVEL else "cannot be told"
+            return "equal" if self.p_equal is not None and self.p_equal < LEVEL else "undecided"
         return "better" if self.mean > 0 else "worse"
 
     @property

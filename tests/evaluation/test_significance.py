@@ -216,7 +216,7 @@ def test_what_seeds_share_is_not_counted_as_noise() -> None:
     baseline = alone(60.0, 70.0, 80.0, 90.0)
     better = alone(60.4, 70.5, 80.6, 90.5)
     assert compare(better, baseline).verdict == "better"
-    assert compare(dataclasses.replace(better, seeds=(0, 1, 2, 4)), baseline).verdict == "cannot be told"
+    assert compare(dataclasses.replace(better, seeds=(0, 1, 2, 4)), baseline).verdict == "undecided"
 
 
 def test_equal_is_what_both_one_sided_tests_of_the_margin_say() -> None:
@@ -230,7 +230,7 @@ def test_equal_is_what_both_one_sided_tests_of_the_margin_say() -> None:
             scipy.stats.ttest_1samp(apart, margin, alternative="less").pvalue,
         ]
         assert found.p_equal == pytest.approx(max(sides), abs=1e-9)
-        assert found.verdict == ("equal" if max(sides) < 0.05 else "cannot be told")
+        assert found.verdict == ("equal" if max(sides) < 0.05 else "undecided")
 
 
 def test_a_clear_difference_is_not_called_equal_even_within_the_margin() -> None:
@@ -262,7 +262,7 @@ def test_one_seed_or_no_noise_to_measure_gives_no_interval() -> None:
     [
         (2.0, 0.049, 4, "better"),
         (-2.0, 0.049, 4, "worse"),
-        (2.0, 0.05, 4, "cannot be told"),
+        (2.0, 0.05, 4, "undecided"),
         (2.0, 0.001, 3, "looks better"),
         (2.0, 0.001, 0, "better"),
     ],
