@@ -10,7 +10,6 @@ import importlib
 import io
 import re
 import runpy
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -26,7 +25,7 @@ from support import forked, seeded_runs_here
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 PICTURES = "figures/sentences"
-"""No script: functions for the notebooks, too long for one."""
+"""No script: functions for a notebook (docs/notebook.md)."""
 MACHINE = re.compile(r"(?<![\w./:])/(?!/)[\w.-]+/[\w.-]|[A-Z]:\\\\")
 """An absolute path, of whatever machine."""
 
@@ -104,7 +103,6 @@ def test_rewrites_of_a_language_model_are_triplets_or_left_out(monkeypatch: pyte
 def executed(notebook: Path, folder: Path) -> nbformat.NotebookNode:
     """The notebook with the outputs of this machine, as they are stored: without warnings, logs and timings."""
     ran = nbformat.read(notebook, as_version=4)
-    shutil.copytree(EXAMPLES / "figures", folder / "figures")
     NotebookClient(ran, timeout=None, resources={"metadata": {"path": str(folder)}}).execute()
     for number, cell in enumerate((cell for cell in ran.cells if cell.cell_type == "code"), start=1):
         cell.execution_count = number
@@ -130,7 +128,7 @@ def test_a_notebook_runs_and_stores_what_it_shows(notebook: Path, tmp_path: Path
     ran, stored = executed(notebook, tmp_path), nbformat.read(notebook, as_version=4)
     for now, then in zip(ran.cells, stored.cells, strict=True):
         kinds = [  # a print may come in two
-            {(output.output_type, *output.get("data", {})) for output in cell.get("outputs", [])}
+            {(output.output_type, *sorted(output.get("data", {}))) for output in cell.get("outputs", [])}
             for cell in (now, then)
         ]
         assert kinds[0] == kinds[1], f"run: python tests/test_examples.py --write; {now.source}"
