@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sentrep.encoder import SentenceEncoder
 from sentrep.errors import InputError
-from sentrep.evaluation.plots.style import BLUE, PAGE, legend_below, new_figure, styled
+from sentrep.evaluation.plots.style import PAGE, legend_below, new_figure, styled
 from sentrep.functional.similarity import cosine_similarity_matrix
 
 Method = Literal["pca", "tsne"]
@@ -33,7 +33,7 @@ _LINE = 0.17
 def draw_neighbours(
     encoder: SentenceEncoder, queries: str | Sequence[str], corpus: Sequence[str], k: int = 5
 ) -> Figure:
-    """Draw the k nearest sentences of each query, with their cosines as bars; the query itself is left out.
+    """Draw the k nearest sentences of each query by rank, with their cosines; the query itself is left out.
 
     Args:
         encoder: encodes both, by `SentenceEncoder.encode_query` and `SentenceEncoder.encode_document`.
@@ -55,12 +55,10 @@ def draw_neighbours(
         for query, places, scores in zip(asked, order.tolist(), cosine.tolist(), strict=True):
             axis.text(0, line, _cut(query, _LETTERS), weight="bold", va="center")
             best = [pair for pair in zip(places, scores, strict=True) if texts[pair[0]] != query][:k]
-            for place, score in best:
+            for rank, (place, score) in enumerate(best, start=1):
                 line += 1
-                axis.barh(line, max(score, 0), height=0.7, color=BLUE, alpha=0.8)
-                axis.text(1.04, line, f"{score:.2f}   {_cut(texts[place], _LETTERS)}", va="center")
+                axis.text(0.02, line, f"{rank}.   {score:.2f}   {_cut(texts[place], _LETTERS)}", va="center")
             line += 1.6
-        axis.set_xlim(0, 7)  # a bar of cosine 1 is a seventh of the page
         axis.set_ylim(line, -0.8)
         axis.set_axis_off()
     return figure
