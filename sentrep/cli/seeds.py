@@ -29,7 +29,7 @@ from sentrep.errors import InputError
 from sentrep.evaluation.run_scores import RECORD, SCORES, FinishedRun
 from sentrep.evaluation.selection import FILE
 from sentrep.evaluation.significance import MARGIN
-from sentrep.io.files import hold
+from sentrep.io.files import hold, remove_leftovers
 from sentrep.io.paths import expanded
 from sentrep.random import derive_seed
 
@@ -76,7 +76,9 @@ def train(pairs: Pairs) -> int:
     table, rows, place = _rows([_EAGER, *(pair for pair in pairs if pair[0] not in OF_SEEDS)], variants)
     runs, failed = _runs(rows, seed_list(given["seeds"]), place), False
     with hold(place / LOCK, f"fit --seeds in {place}"):
+        remove_leftovers(place, below=False)  # below may be other runs, of another command that works on them now
         for run in runs:
+            remove_leftovers(run.folder)
             if (run.folder / RECORD).exists() and FinishedRun(run.folder).record["content"] != run.content:
                 raise UsageError(
                     f"fit: {run.folder} holds a run of another text, model, setting, class or version; delete it, or "

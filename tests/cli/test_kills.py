@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import os
 import random
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, Any
 
 import pytest
 from marian import save_tiny_marian
 
-from sentrep.cli import main
+from sentrep.cli import main, seeds
 from sentrep.encoder import Normalize
 from support import forked, tiny_encoder, toy_sentences, write_workplace
 
-KILLS = {"backtranslate": 5, "fit": 3, "export": 5}
+KILLS = {"backtranslate": 5, "fit": 5, "export": 5}
 """Of these commands; of the others one."""
 COMMANDS = {
     "fit": [
@@ -32,6 +36,30 @@ COMMANDS = {
     ],
 }  # fmt: skip
 """``--overwrite`` is for a kill that comes after the end. `tests/cli/test_resuming.py` kills a single ``fit``."""
+
+
+def command_at_work(words: list[str]) -> int:
+    """Run a command. The runs of ``fit --seeds`` are forks, so that kills hit their work instead of their imports.
+
+    `tests/cli/test_seeds.py` runs ``fit --seeds`` once with processes of ``python -m sentrep``.
+    """
+    seeds.subprocess = SimpleNamespace(run=fork)  # type: ignore[assignment]
+    return main(words)
+
+
+def fork(command: list[str], stdout: IO[bytes], **_: Any) -> subprocess.CompletedProcess[bytes]:
+    """Stand in for ``subprocess.run`` of ``python -m sentrep WORDS``."""
+    child = multiprocessing.get_context("fork").Process(target=forked_run, args=(command[3:], stdout.fileno()))
+    child.start()
+    child.join()
+    assert child.exitcode is not None
+    return subprocess.CompletedProcess(command, child.exitcode)
+
+
+def forked_run(words: list[str], output: int) -> None:
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os._exit(main(words))  # the usual end joins the threads of a pool, and the fork is in one of them
 
 
 def digest(path: Path) -> str:
@@ -66,7 +94,7 @@ def kill_often(words: list[str], *, whole: str, killed: str, after: Callable[[],
     finish([*words, whole])
     took, kills = time.monotonic() - began, KILLS.get(words[0], 1)
     for number in range(kills):
-        running = forked(main, [*words, killed])
+        running = forked(command_at_work, [*words, killed])
         running.join((number + draws.uniform(0.2, 1)) / kills * took)
         if running.exitcode is None:
             os.killpg(running.pid, signal.SIGKILL)
@@ -76,7 +104,7 @@ def kill_often(words: list[str], *, whole: str, killed: str, after: Callable[[],
 
 
 def finish(words: list[str]) -> None:
-    running = forked(main, words, said="said.txt")
+    running = forked(command_at_work, words, said="said.txt")
     running.join()
     assert running.exitcode == 0, Path("said.txt").read_text()
 

@@ -224,6 +224,25 @@ def test_scores_are_those_of_the_chosen_checkpoint_after_the_last_training(here:
     assert not scores.exists()  # they were of the training before
 
 
+@pytest.mark.slow
+def test_a_run_trains_and_is_tested_in_processes_of_their_own(workplace: Path) -> None:
+    assert main([*FIT, "--seeds", "1"]) == 0
+    folder = Path(f"runs/run/run/seed-{THESIS_SEEDS[0]}")
+    assert "`max_steps=4` reached" in (folder / "fit.log").read_text()
+    assert (folder / SCORES).exists()
+
+
+def test_files_that_a_killed_command_was_writing_are_removed(here: list[str]) -> None:
+    names = ("run/.report.svg.0123abcd.tmp", "run/run/seed-3/.scores.parquet.0123abcd.tmp")
+    other = Path("runs/run/version_0/.last.ckpt.0123abcd.tmp")  # of a single run, which may be at work
+    places = [other, *(Path("runs", name) for name in names)]
+    for place in places:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+    assert main([*FIT, "--seeds", "3,1"]) == 0
+    assert [place for place in places if place.exists()] == [other]
+
+
 def test_of_two_commands_one_works_and_ctrl_c_ends_it(
     here: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
