@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
@@ -22,7 +22,7 @@ import sentrep.negatives
 import sentrep.objectives
 import sentrep.views
 import sentrep.weighting
-from sentrep import Objective, SentRepModule
+from sentrep import InputError, Objective, SentRepModule
 from sentrep.objectives import (
     Alignment,
     Contrastive,
@@ -132,6 +132,17 @@ def test_all_take_steps_in_one_precision(name: str, precision: Precision, teache
         assert terms.loss.dtype == (torch.float64 if precision.precision == "64-true" else torch.float32)
         assert terms.loss.isfinite()
         assert all(p.grad is None or p.grad.isfinite().all() for p in module.parameters())
+
+
+@pytest.mark.parametrize("name", every_objective(""))
+def test_who_reads_the_states_of_tokens_says_so_and_nobody_else(name: str, teacher: str) -> None:
+    """A needless ``reads_tokens`` costs a part of the last layer."""
+    module, _ = build(name, teacher)
+    objective: Any = module.objectives.terms["term"]
+    says, objective.reads_tokens = objective.reads_tokens, False
+    batch = text_batch(module.encoder, ANCHORS, POSITIVES, NEGATIVES)
+    with pytest.raises(InputError, match="must say reads_tokens") if says else nullcontext():
+        module.compute_terms(batch, 0)
 
 
 def test_no_plugin_is_left_out(teacher: str) -> None:
