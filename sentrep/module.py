@@ -146,7 +146,11 @@ class SentRepModule(Configurable, LightningModule):
             self.objectives.compile_terms()
 
     def on_train_start(self) -> None:  # a module may be fitted twice
-        """Check that a checkpoint can hold the state of plug-ins and callbacks (`sentrep.checkpoint.readable`)."""
+        """Build what the first step needs; check that a checkpoint can hold the state of plug-ins and callbacks.
+
+        Raises:
+            InputError: a frozen model cannot be loaded, layers cannot be compiled, or see `check_state`.
+        """
         trainer: Any = self.trainer
         self._replay = StepReplay() if any(map(calls_again, trainer.optimizers)) else None
         self._checked = False

@@ -28,10 +28,10 @@ APART = [
     {"prompt", "ComplementaryWeighting"},
     {"Matryoshka", "Dense"},
 ]
-"""What is refused in a sentence: phrases are read in place, a teacher reads the same prompt, and a cut needs width."""
+"""Pairs of plug-ins that sentrep refuses to combine."""
 
 Part = tuple[str, Tree]
-"""What it is one of, where a run can have but one such, and what it adds to the configuration."""
+"""The kind of a plug-in of which a run has only one, or an empty text, and the configuration that the plug-in adds."""
 
 PROMPT = {"prompt": {"template": 'This "[X]" means [MASK].', "subtract": True}, "pooling": "mask"}
 BASE_OPTIMIZER = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 1e-3, "fused": True}}

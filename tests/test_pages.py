@@ -351,7 +351,7 @@ def in_words(line: str) -> str:
 
 
 def follow(command: str, printed: list[str]) -> list[str]:
-    """Run a command as a reader does, press Ctrl-C where the page shows it; returns what was printed."""
+    """Run a command, press Ctrl-C where the page shows it, and return the printed lines."""
     seen: list[str] = []
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     with subprocess.Popen(

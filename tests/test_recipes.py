@@ -118,7 +118,7 @@ STRUCTURES = list({case.structure: case for case in reversed(CASES)}.values())
 def test_every_other_recipe_and_row_is_built(
     case: Case, tiny: list[str], teacher: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their classes are those of a case that is trained, with other numbers."""
+    """Another case trains the same classes with other numbers."""
     built: list[Any] = []
     monkeypatch.setattr(Trainer, "fit", lambda trainer, model, **_: built.append((trainer, model)))
     assert main(["fit", *case.words, *case.flags(teacher), *tiny]) == 0

@@ -136,7 +136,7 @@ async function look() {
 }
 look();
 </script>"""
-"""A page that opens every other page at every width, and then says what it saw."""
+"""A page that opens every page of the site at every width, and lists the widths that it measures."""
 
 
 @pytest.mark.slow

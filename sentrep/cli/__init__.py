@@ -1,7 +1,7 @@
 """The command ``sentrep``: finds the command, runs it, and ends every error in one line.
 
     errors, options    the boundary for errors; from words to the arguments of a function
-    fit, run           ``fit``, ``validate``, ``test`` and ``predict``: their words, and the LightningCLI
+    fit, words, run    ``fit``, ``validate``, ``test`` and ``predict``: their words, and the LightningCLI
     recipe             from files and flags to one tree
     configuration      the defaults and the checkpoint around this tree
     seeds, compare     a recipe under several seeds, and the judgement of finished runs

@@ -90,8 +90,8 @@ def dose(path: Path) -> float | None:
     return max(shares.values(), default=None)
 
 
-def of_all(trainer: Trainer) -> str:
-    """The number of steps of a run, as it follows the number of a step; empty if it is unknown."""
+def of_total_steps(trainer: Trainer) -> str:
+    """The words after the number of a step, such as ``" of 60"``; empty if the total is unknown."""
     return "" if math.isinf(total := trainer.estimated_stepping_batches) else f" of {total:.0f}"
 
 

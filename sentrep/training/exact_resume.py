@@ -20,7 +20,7 @@ from sentrep.data import SentRepDataModule
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.loading.folders import small_files
 from sentrep.errors import InputError
-from sentrep.evaluation.history import of_all
+from sentrep.evaluation.history import of_total_steps
 from sentrep.io.checkpoint_file import PAYLOAD_KEY
 
 Tree = dict[str, Any]
@@ -95,7 +95,7 @@ class ExactResume(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Say at which step a resumed run continues."""
         if trainer.ckpt_path is not None:
-            rank_zero_info(f"{trainer.ckpt_path}: continues at step {trainer.global_step + 1}{of_all(trainer)}")
+            rank_zero_info(f"{trainer.ckpt_path}: continues at step {trainer.global_step + 1}{of_total_steps(trainer)}")
 
     def _settle(self, found: Differences) -> None:
         for key, (saved, mine) in found.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,20 +41,26 @@ def add_training(card: Path, module: Any, data: Any, steps: str, scores: pd.Data
 
 
 def _base(backbone: Any) -> str:
-    """The name of the model that the training began with; of a path its last part."""
+    """The name of the model that the training began with."""
     name = backbone.get("name") if isinstance(backbone, dict) else backbone
-    if name is None:
-        return f"random weights of a {backbone['model_type']} model"
-    return Path(name).name if Path(name).exists() else str(name)
+    return f"random weights of a {backbone['model_type']} model" if name is None else _without_folder(str(name))
 
 
 def _text(data: Any) -> str:
-    """The names of the training files, without their folders."""
+    """The names of the training files or of the data set."""
     train = getattr(data, "train", None)
-    files = [train] if isinstance(train, str) else train
-    if isinstance(files, list) and all(isinstance(file, str) and Path(file).is_file() for file in files):
-        return ", ".join(Path(file).name for file in files)
-    return train if isinstance(train, str) else "rows in memory"
+    if isinstance(train, str):
+        return _without_folder(train)
+    # a list holds files or sentences, which may be longer than a path can be
+    if isinstance(train, list) and all(isinstance(item, str) and os.path.isfile(item) for item in train):
+        return ", ".join(map(_without_folder, train))
+    return "given in Python"
+
+
+def _without_folder(name: str) -> str:
+    """Return the last part of a local path, because a published card should not show folders, or a Hub id as it is."""
+    is_local = os.path.isabs(name) or os.path.exists(name)
+    return os.path.basename(name.rstrip("/")) if is_local else name
 
 
 def _objectives(module: Any) -> Iterator[str]:
@@ -61,4 +68,5 @@ def _objectives(module: Any) -> Iterator[str]:
     for name, objective in module.objectives.terms.items():
         says = (type(objective).__doc__ or "").strip().partition("\n")[0]
         weight = module.objectives.weights[name]
-        yield f"  - {markdown_text(f'{name} ({type(objective).__name__}, weight {weight:g}): {says}')}"
+        what = f"{name} ({type(objective).__name__}, weight {weight:g})"
+        yield f"  - {markdown_text(f'{what}: {says}' if says else what)}"

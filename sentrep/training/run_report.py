@@ -159,8 +159,8 @@ class RunReport(Callback):
         self._write_metrics()
         sets = _sets(trainer, "val")
         chosen = Selection.of(trainer, sets)
-        scores = self.history.get(chosen.monitor, pd.Series(dtype=float)).drop(0, errors="ignore").dropna()
-        chosen = replace(chosen, is_tie=len(scores) > 1 and scores.nunique() == 1)
+        monitored = self.history.get(chosen.monitor, pd.Series(dtype=float)).drop(0, errors="ignore").dropna()
+        chosen = replace(chosen, is_tie=len(monitored) > 1 and monitored.nunique() == 1)
         for stopper in trainer.early_stopping_callbacks:
             if stopper.stopping_reason_message is not None:
                 reason = stopper.stopping_reason_message.removesuffix(" Signaling Trainer to stop.")

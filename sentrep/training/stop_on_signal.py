@@ -12,7 +12,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
 
-from sentrep.evaluation.history import of_all
+from sentrep.evaluation.history import of_total_steps
 
 _NOTED = "\nsentrep: {name}: the step is finished and a checkpoint written; Ctrl-C once more stops at once\n"
 
@@ -65,5 +65,5 @@ class StopOnSignal(Callback):
             if trainer.world_size > 1:
                 stop = trainer.strategy.reduce_boolean_decision(stop, all=False)
             if stop:
-                rank_zero_info(f"stopped after step {trainer.global_step}{of_all(trainer)}")
+                rank_zero_info(f"stopped after step {trainer.global_step}{of_total_steps(trainer)}")
                 raise SIGTERMException

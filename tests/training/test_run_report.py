@@ -221,3 +221,13 @@ def test_the_model_card_says_how_the_model_was_trained(tmp_path: Path, data: Sen
     again = (tmp_path / "again" / "README.md").read_text(encoding="utf-8")
     assert training in again  # as push_to_hub of sentence-transformers writes it
     assert 'SentenceTransformer("me/model")' in again
+
+
+def test_the_model_card_of_sentences_in_memory_names_none_of_them(tmp_path: Path, curves: None) -> None:
+    """A sentence may be longer than the system allows for a path."""
+    sentences = [sentence * 40 for sentence in toy_sentences(16)]
+    trainer = make_trainer(tmp_path, RunReport(), monitor=None, max_steps=2, val_check_interval=None)
+    trainer.fit(make_module(), SentRepDataModule(sentences, val=[], batch_size=8, seed=0))
+    card = (tmp_path / "run" / "model" / "README.md").read_text(encoding="utf-8")
+    assert "**Training text:** given in Python" in card
+    assert sentences[0] not in card
