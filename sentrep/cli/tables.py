@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -138,6 +139,8 @@ def read_table(file: str) -> Table:
         raise UsageError(f"{name}: {error}") from None
     bases: dict[str, Tree] = {}
     for row, settings in rows.items():
+        if not re.fullmatch(r"\w[\w.+-]{0,99}", str(row)):  # it is the name of a folder, within the folder of the runs
+            raise UsageError(f"{name}, row {row}: a name has letters, digits, dots, hyphens and underscores")
         try:
             table.rows[row] = _row({"base": table.base, **(settings or {})}, Path(name).parent, bases)
         except (TypeError, ValueError) as error:

@@ -75,6 +75,7 @@ def test_a_row_says_that_it_is_what_the_released_code_does(table: str) -> None:
             "table.yaml, row without: ",
         ),
         ("base: run.yaml", "base: gone.yaml", "table.yaml, row whole: gone.yaml: "),
+        ("  whole:", "  ../whole:", "table.yaml, row ../whole: a name has letters"),
     ],
 )
 def test_a_mistake_is_named_with_its_row(old: str, new: str, place: str, table: str) -> None:
