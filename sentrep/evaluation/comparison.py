@@ -33,7 +33,10 @@ _PAIRED = (
     "the same order of the text and the same noise."
 )
 _UNPAIRED = "Recipes that ran under other seeds than the baseline are not paired with it by seed: {}."
-_FEW = f"Looks better or worse: a verdict needs {FEWEST_SEEDS} seeds or more: fit --seeds 5, which keeps finished runs."
+_FEW = (
+    f"'looks better' and 'looks worse' are no verdicts, which need {FEWEST_SEEDS} seeds or more. fit --seeds 5 adds "
+    "seeds, and keeps finished runs."
+)
 _MARK = "*: p < 0.05 also after Holm's correction for all rows of the table."
 _COLLAPSED = (
     "Collapsed runs, far below the median of their recipe's seeds: {}. Means, intervals and p-values of these recipes "
