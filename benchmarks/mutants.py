@@ -47,10 +47,13 @@ MAP, RUN, KILLER = STATE / "map.jsonl", STATE / "run.jsonl", STATE / f"test-{os.
 PACKAGES = ("functional", "weighting", "distributed.py", "random.py", "stability", "negatives", "views", "objectives")
 PACKAGES = (*PACKAGES, "evaluation/significance.py")
 TESTS = (
-    "tests/functional tests/weighting tests/negatives tests/stability tests/views tests/objectives "
-    "tests/cli/test_lost_peer.py tests/evaluation/test_significance.py tests/test_bad_inputs.py "
-    "tests/test_distributed.py tests/test_paired_noise.py tests/test_every_plugin.py tests/test_module.py "
-    "tests/test_ranges.py tests/test_grad_cache.py"
+    "tests/unit/functional tests/unit/weighting tests/unit/negatives tests/unit/stability tests/unit/views "
+    "tests/unit/objectives tests/unit/evaluation/test_significance.py tests/unit/test_distributed.py "
+    "tests/unit/test_module.py tests/integration/test_lost_peer.py tests/integration/test_bad_inputs.py "
+    "tests/contracts/test_samplers.py tests/contracts/test_samplers_on_processes.py tests/contracts/test_resume.py "
+    "tests/contracts/test_objectives.py tests/contracts/test_weightings.py tests/contracts/test_view_makers.py "
+    "tests/contracts/test_paired_noise.py tests/contracts/test_every_plugin.py tests/contracts/test_ranges.py "
+    "tests/contracts/test_grad_cache.py"
 )
 PARTS = 5  # a run that stops early has a fair sample: every fifth mutant of all files, then the next fifth
 ALIVE = ("survived", "not reached")

@@ -14,10 +14,10 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from lightning.pytorch.callbacks import ModelCheckpoint
-from test_every_plugin import NAMES, build
-from test_grad_cache import ANCHORS, NEGATIVES, POSITIVES
 from torch import Tensor
 
+from contracts.test_every_plugin import NAMES, build
+from contracts.test_grad_cache import ANCHORS, NEGATIVES, POSITIVES
 from sentrep import SentRepModule, TextBatch
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import Contrastive

@@ -1,1 +1,0 @@
-"""The table of bad inputs; `tests/test_bad_inputs.py` says how a row is read."""

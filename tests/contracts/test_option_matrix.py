@@ -1,0 +1,177 @@
+"""What users combine: the stock recipe with each option in float32, and with every pair of the heavy ones in bf16.
+
+Each combination trains: all steps made, weights finite and moved, the best model exported and readable.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sentrep import SentenceEncoder
+from sentrep.cli import main
+from support import forked
+
+STOCK = str(Path(__file__).resolve().parents[2] / "configs" / "simcse" / "bert-base.yaml")
+BASE = "--model.optimizer.base_optimizer torch.optim.AdamW --model.optimizer.base_optimizer.fused true"
+
+HEAVY = {
+    "norm": "--trainer.gradient_clip_val 0.5",
+    "value": "--trainer.gradient_clip_val 0.01 --trainer.gradient_clip_algorithm value",
+    "accumulation": "--trainer.accumulate_grad_batches 2",
+    "SAM": f"--model.optimizer SAM {BASE}",
+    "AWP": f"--model.optimizer AdversarialWeightPerturbation {BASE}",
+    "GradCache": "--model.encoder.compute.rows_at_once 3",
+    "packed": "--model.encoder.compute.layout packed",
+    "compile": "--model.encoder.compute.compile true",
+}
+"""Those that change how a step is made; on two processes as well."""
+
+TOGETHER = [
+    ("norm", "SAM", "accumulation", "GradCache"),
+    ("norm", "AWP", "packed", "compile"),
+    ("value", "SAM", "packed", "compile"),
+    ("value", "AWP", "accumulation", "GradCache"),
+    ("accumulation", "GradCache", "packed", "compile"),
+]
+"""Every pair of them but the two values of one option, norm with value and SAM with AWP."""
+
+STREAMING = "--data.streaming true"
+LIGHT = {
+    "nothing": "",
+    "streaming, linear schedule, profiler": f"{STREAMING} --model.scheduler linear --model.warmup_steps 1 "
+    "--trainer.profiler simple",
+    "cosine schedule, CSVLogger": "--model.scheduler cosine --model.warmup_steps 0.5 --trainer.logger CSVLogger "
+    "--trainer.logger.save_dir runs",
+    "guard that skips, worker, sanity check, inference_mode": "--guard.action skip --data.num_workers 1 "
+    "--trainer.num_sanity_val_steps 1 --trainer.inference_mode false",
+    "no guard, epochs, no logger, deterministic": "--guard null --trainer.max_steps -1 --trainer.max_epochs 1 "
+    "--trainer.val_check_interval 1.0 --trainer.logger false --trainer.deterministic true",
+    "time beside steps, part of the batches, detect_anomaly": "--trainer.max_time 00:00:05:00 "
+    "--trainer.limit_train_batches 2 --trainer.val_check_interval 2 --trainer.limit_val_batches 1 "
+    "--trainer.detect_anomaly true",
+    "time alone": "--trainer.max_steps -1 --trainer.max_time 00:00:00:01 --trainer.max_epochs -1 "
+    "--model.scheduler constant",
+    "share of the batches, benchmark": "--trainer.limit_train_batches 0.5 --trainer.val_check_interval 2 "
+    "--trainer.benchmark true",
+    "no validation": "--trainer.limit_val_batches 0",
+    "overfit_batches": "--trainer.overfit_batches 2 --trainer.val_check_interval 2",
+    "fast_dev_run": "--trainer.fast_dev_run true",
+    "no checkpoints, no duplicates": "--trainer.enable_checkpointing false --data.no_duplicates true",
+}
+"""Those that leave a step as it is. Options that do not meet share a run."""
+
+
+@pytest.fixture
+def eager_compiler(tracer: None) -> Iterator[None]:
+    """Graphs are traced, and run as they are: minutes of C++ less."""
+    torch.compiler.reset()
+    with torch.compiler.set_stance("default", force_backend="eager"):
+        yield
+    torch.compiler.reset()
+
+
+def words(options: str, precision: str) -> list[str]:
+    return ["fit", "-c", STOCK, "--data.train", "corpus.txt", "--trainer.precision", precision, *options.split()]
+
+
+def assert_trained(folder: Path) -> None:
+    """Every checkpoint is whole, its weights are finite, and the exported model encodes."""
+    for path in folder.rglob("*.ckpt"):
+        state = torch.load(path, weights_only=True)["state_dict"]
+        assert all(value.isfinite().all() for value in state.values() if isinstance(value, torch.Tensor))
+    for model in folder.rglob("model/modules.json"):
+        vectors = SentenceEncoder.from_pretrained(model.parent).encode(["a sentence", "another"])
+        assert torch.as_tensor(vectors).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "compile" else name for name in (*LIGHT, *HEAVY)]
+)
+def test_the_stock_recipe_trains_with_each_option(
+    name: str, tiny: list[str], tmp_path: Path, eager_compiler: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In float32: the heavy ones meet bf16 in pairs, below, and the light ones do not look at numbers."""
+    options = {**LIGHT, **HEAVY}[name]
+    status = main([*words("", "32-true"), *tiny, *options.split()])
+    assert status == 0, capsys.readouterr().err
+    assert_trained(tmp_path)
+    saves = "no checkpoints" not in name and name != "fast_dev_run"
+    assert bool(list(tmp_path.rglob("last.ckpt"))) == saves
+    assert bool(list(tmp_path.rglob("model/modules.json"))) == (name != "fast_dev_run")
+
+
+def test_every_pair_of_heavy_options_goes_together_somewhere() -> None:
+    pairs = {frozenset(pair) for names in TOGETHER for pair in combinations(names, 2)}
+    assert {frozenset(pair) for pair in combinations(HEAVY, 2)} - pairs == {
+        frozenset({"norm", "value"}), frozenset({"SAM", "AWP"})
+    }  # fmt: skip
+
+
+def of(names: tuple[str, ...]) -> str:
+    return " ".join(HEAVY[name] for name in names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", TOGETHER, ids=" + ".join)
+def test_the_heavy_options_go_together(
+    names: tuple[str, ...], tiny: list[str], tmp_path: Path, eager_compiler: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = main([*words(of(names), "bf16-mixed"), *tiny])
+    assert status == 0, capsys.readouterr().err
+    assert_trained(tmp_path)
+
+
+def combinations_on_processes(ports: list[int], commands: dict[str, list[str]]) -> int:
+    """On each process: every combination, one after the other, and their statuses."""
+    found = {}
+    with torch.compiler.set_stance("default", force_backend="eager"):
+        for port, (name, command) in zip(ports, commands.items(), strict=True):
+            os.environ["MASTER_PORT"] = str(port)  # a group for each
+            os.environ.pop("PL_GLOBAL_SEED", None)
+            found[name] = main(command)
+    Path(f"statuses-{os.environ['RANK']}.json").write_text(json.dumps(found))
+    return 0
+
+
+def free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+@pytest.mark.slow
+def test_the_heavy_options_go_with_two_processes(tiny: list[str], tmp_path: Path) -> None:
+    strategy = ["--trainer.devices", "2", "--trainer.strategy", "ddp", "--data.batch_size", "2"]
+    commands: dict[str, Any] = {
+        name: [*words("", "bf16-mixed"), *tiny, *options.split(), *strategy, "--trainer.logger.name", name]
+        for name, options in {"streaming": STREAMING, **{"-".join(names): of(names) for names in TOGETHER}}.items()
+    }
+    ports = free_ports(len(commands))
+    launched = {"TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_USE_AGENT_STORE": "False", "GLOO_SOCKET_IFNAME": "lo",
+                "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}  # fmt: skip
+    processes = [
+        forked(combinations_on_processes, ports, commands, said=f"said-{rank}.txt", **launched, RANK=str(rank),
+               LOCAL_RANK=str(rank), GROUP_RANK="0")
+        for rank in range(2)
+    ]  # fmt: skip
+    for rank, process in enumerate(processes):
+        process.join(300)
+        process.kill()
+        said = Path(f"said-{rank}.txt").read_text()[-3000:]
+        assert process.exitcode == 0, said
+        assert json.loads(Path(f"statuses-{rank}.json").read_text()) == dict.fromkeys(commands, 0), said
+    assert len(list(tmp_path.rglob("last.ckpt"))) == len(commands)
+    assert_trained(tmp_path)

@@ -1,0 +1,160 @@
+"""The documentation: what it shows of the code is so, every public name is in it, and the built site is whole."""
+
+from __future__ import annotations
+
+import html
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+MADE = "run: python benchmarks/pages.py --write"
+PATHS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+ZENSICAL = shutil.which("zensical", path=PATHS)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+needs_zensical = pytest.mark.skipif(ZENSICAL is None, reason="zensical is not installed (make docs installs it)")
+WIDTHS = (1280, 768, 390)
+
+
+sys.path.append(str(ROOT / "benchmarks"))
+
+
+@pytest.fixture
+def pages() -> Any:
+    return importlib.import_module("pages")
+
+
+def test_every_public_name_has_an_entry(pages: Any) -> None:
+    shown = {pages.definition(name) for page in DOCS.rglob("*.md") for name in pages.entries(page.read_text("utf-8"))}
+    packages = [file.parent for file in (ROOT / "sentrep").rglob("__init__.py")]
+    names = {home for path in packages for home in pages.public(".".join(path.relative_to(ROOT).parts)).values()}
+    assert len(names) > 150
+    assert not names - shown, MADE
+
+
+def test_pages_are_made_from_the_code(pages: Any) -> None:
+    for page, text in {**pages.api_pages(), **pages.method_pages()}.items():
+        assert page.read_text(encoding="utf-8") == text, MADE
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="argparse lays its help out otherwise in each version")
+def test_the_commands_say_what_the_page_says() -> None:
+    """In an interpreter of its own: how a type is printed depends on what was imported before."""
+    command = [sys.executable, str(ROOT / "benchmarks/pages.py")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert (done.returncode, done.stdout) == (0, ""), MADE
+
+
+def test_formulas_of_docstrings_become_latex() -> None:
+    latex = importlib.import_module("formulas").latex
+    assert latex("s_k = log σ_k²") == r"s_{k} = \log  σ_{k}^{2}"
+    assert latex("−log  exp(s_ii) / ( Σ_j exp(s_ij) )") == r"-\log  \frac{\exp (s_{ii})}{\sum_{j} \exp (s_{ij})}"
+    assert latex("α = 0 where sim_C(ĥ) ≥ √(a + b)") == (
+        r"α = 0 \;\text{where}\; \operatorname{sim}_{C}(\hat{h}) \ge  \sqrt{a + b}"
+    )
+    assert latex("a = 1\n\nb = 2") == "\\begin{gathered}\na = 1 \\\\\nb = 2\n\\end{gathered}"
+
+
+def test_the_search_shows_no_latex() -> None:
+    index = {"config": {}, "items": [{"text": r"<p>a</p> \[ \frac{a} {b} \] <p>b \(x_{i}\) c</p>"}]}
+    assert importlib.import_module("pages").without_formulas(index)["items"] == [{"text": "<p>a</p>  <p>b  c</p>"}]
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = re.findall(r"[\w./-]+\.md", json.dumps(yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]))
+    assert sorted(named) == sorted({"index.md", *(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))})
+
+
+def test_every_address_of_the_project_is_pyprojects() -> None:
+    urls = dict(re.findall(r'^(\w+) = "(https.*)"$', (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE))
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
+    assert (site["site_url"], site["repo_url"]) == (urls["Documentation"], urls["Repository"])
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["repository-code"] == urls["Repository"]
+
+
+def test_links_of_the_wheels_page_are_absolute_and_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    page = importlib.import_module("setup").absolute((ROOT / "README.md").read_text("utf-8"), "https://host/project")
+    links = re.findall(r"\]\(([^)]+)\)", page)
+    assert all(link.startswith(("https://", "#")) for link in links)
+    ours = [link for link in links if link.startswith("https://host/")]
+    assert len(ours) > 30
+    for link in ours:
+        kind, _, path = link.removeprefix("https://host/project/").partition("/main/")
+        assert (ROOT / path).is_file(), path
+        assert kind == ("raw" if path.endswith((".png", ".svg")) else "blob"), link
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built; a dead link fails the build."""
+    folder = tmp_path_factory.mktemp("documentation")
+    for name in ("docs", "sentrep", "benchmarks/theme"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "mkdocs.yml", folder)
+    (folder / "docs/index.md").write_text(importlib.import_module("pages").first_page(), encoding="utf-8")
+    command = [str(ZENSICAL), "build", "--strict"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "site"
+
+
+LOOK = """<!doctype html><body><script>
+async function look() {
+  const found = [];
+  for (const page of PAGES) {
+    for (const width of WIDTHS) {
+      const frame = document.body.appendChild(document.createElement("iframe"));
+      frame.style = `width: ${width}px; height: 900px; border: 0`;
+      await new Promise(loaded => { frame.onload = loaded; frame.src = page; });
+      const shown = frame.contentDocument;
+      found.push({
+        page: page,
+        width: width,
+        needs: shown.documentElement.scrollWidth,
+        formulas: shown.querySelectorAll(".katex-display").length,
+        raw: shown.querySelectorAll(".arithmatex:not(:has(.katex)), .katex-error").length,
+        fetched: frame.contentWindow.performance.getEntriesByType("resource").map(entry => entry.name),
+      });
+      frame.remove();
+    }
+  }
+  document.body.textContent = JSON.stringify(found);
+}
+look();
+</script>"""
+"""A page that opens every page of the site at every width, and lists the widths that it measures."""
+
+
+@pytest.mark.slow
+@needs_zensical
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_no_page_scrolls_sideways_or_fetches_from_elsewhere_and_formulas_are_drawn(site: Path, tmp_path: Path) -> None:
+    (site / "wide.html").write_text("<!doctype html><div style='width: 3000px'>wide</div>", encoding="utf-8")
+    # the style of 404.html has an address that begins at the server's root
+    pages = [page.relative_to(site).as_posix() for page in sorted(site.rglob("*.html")) if page.name != "404.html"]
+    look = LOOK.replace("PAGES", json.dumps(pages)).replace("WIDTHS", json.dumps(WIDTHS))
+    (site / "look.html").write_text(look, encoding="utf-8")
+    words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={tmp_path}"]
+    waits = ["--allow-file-access-from-files", "--virtual-time-budget=100000000", "--dump-dom"]
+    command = [str(CHROMIUM), *words, *waits, (site / "look.html").as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    found = json.loads(html.unescape(re.sub(r"<[^>]*>", "", done.stdout)))
+    assert len(found) == len(WIDTHS) * len(pages) > 150
+    assert {one["page"] for one in found if one["needs"] > one["width"]} == {"wide.html"}
+    assert not [one["page"] for one in found if one["raw"]]
+    assert sum(one["formulas"] for one in found) > 20 * len(WIDTHS)
+    assert not [name for one in found for name in one["fetched"] if not name.startswith(("file:", "data:"))]
