@@ -23,7 +23,7 @@ import sentrep.stability
 import sentrep.training
 import sentrep.views
 import sentrep.weighting
-from sentrep.cli.configuration import CALLBACKS
+from sentrep.cli.layers import CALLBACKS
 from sentrep.cli.run import TRAINER_DEFAULTS
 
 Schema = dict[str, Any]

@@ -3,7 +3,7 @@
     errors, options    the boundary for errors; from words to the arguments of a function
     fit, words, run    ``fit``, ``validate``, ``test`` and ``predict``: their words, and the LightningCLI
     recipe             from files and flags to one tree
-    configuration      the defaults and the checkpoint around this tree
+    layers             the defaults and the checkpoint around this tree
     seeds, compare     a recipe under several seeds, and the judgement of finished runs
     tables, recipes    papers' tables, and the files that ship
     ...                the other commands, a file each

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
+import inspect
+import re
 import sys
 import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from pydoc import locate
 from tempfile import NamedTemporaryFile
+from typing import Any
 
-from sentrep.errors import InputError
+from sentrep.config import walk
+from sentrep.errors import InputError, did_you_mean
 from sentrep.io.paths import default_cache_dir
 from sentrep.io.text import printable
 
@@ -15,8 +23,76 @@ LONGEST = 400
 """Characters of a message; the rest of a long one is a dump of values."""
 
 
+_FRAME = re.compile(
+    r"[ -]*(Parser key|Does not validate|Subtypes:|Errors:|Given value|Problem with given|Subclass types|a class path"
+    r"|a dict|Expected a path|Expected a <class '(NoneType|list)'>|$)"
+)
+"""Lines of jsonargparse's account that only lead to a complaint."""
+_ROOMS = (*map("sentrep.{}".format, ("objectives", "negatives", "views", "weighting")), "lightning.pytorch.callbacks")
+"""Packages whose classes are suggested for a misspelt name."""
+_NOISE = re.compile(r"Type \S.* expects a function or a callable class: |\. Got value: Namespace\(.*")
+
+
 class UsageError(InputError):
     """The command line or a configuration file is wrong; exit status 2 where other bad input gives 1."""
+
+
+@contextmanager
+def explained(tree: dict[str, Any], known: Iterable[str] = ()) -> Iterator[None]:
+    """Shorten jsonargparse's account of a refused tree (`complaint`), and raise a class's own error as it is.
+
+    Args:
+        tree: the settings.
+        known: the dotted keys of all sections.
+    """
+    try:
+        yield
+    except argparse.ArgumentError as error:
+        raise UsageError(complaint(str(error), dict(walk(tree)), known)) from None
+    except ValueError as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None and not isinstance(cause, InputError):
+            cause = cause.__cause__
+        if cause is not error and str(cause).startswith("Not a valid subclass"):  # another branch of a union says more
+            raise InputError(complaint(str(error), dict(walk(tree)), known)) from None
+        raise cause from None
+
+
+def complaint(account: str, values: dict[str, Any], known: Iterable[str] = ()) -> str:
+    """The deepest line of jsonargparse's account, behind its key and before a suggestion.
+
+    Args:
+        account: on many lines.
+        values: of the configuration, by dotted keys.
+        known: keys of all sections.
+
+    Examples:
+        >>> complaint('Parser key "data":\\n  Parser key "size":\\n    Expected a int. Got value: x', {"data.size": 1})
+        'data.size: Expected a int. Got value: x'
+    """
+    lines = [line for line in _NOISE.sub("", account).splitlines() if not _FRAME.match(line)] or account.splitlines()
+    depths = [len(line) - len(line.lstrip(" -")) for line in lines]
+    said = [line.strip(" -") for line, depth in zip(lines, depths, strict=True) if depth == max(depths)]
+    led_to = account.partition(said[0])[0] + said[0]
+    names = re.findall(r"""(?:Parser key|class_path|[Oo]ption|path string:) ["']?([\w.]+)""", led_to) or [""]
+    name, owners = names[-1], [found for found in map(locate, names) if isinstance(found, type)]
+    places = [path for path, value in values.items() if f".{path}".endswith(f".{name}") or name in _names(value)]
+    places.sort(key=lambda path: str(values[path]) not in said[0])  # of several keys of this name the one that is meant
+    place, is_unknown, hint = next(iter(places), name), "ption '" in said[0], ""
+    if is_unknown and owners:
+        hint = did_you_mean(name, inspect.signature(owners[-1]).parameters)
+    elif is_unknown:
+        deeper = [path for path in values if path.endswith(f".{name.rpartition('.')[2]}") and path not in places]
+        hint = f"; did you mean '{deeper[0]}'?" if deeper else did_you_mean(name, known)
+    elif "path string" in said[0]:
+        classes = [plugin for room in _ROOMS for plugin in getattr(sys.modules.get(room), "__all__", ())]
+        hint = did_you_mean(name, classes)
+    return f"unknown key '{place}'{hint}" if is_unknown else f"{place}: {' or '.join(said)}{hint}"
+
+
+def _names(value: Any) -> tuple[Any, ...]:
+    """A value, or the name of a plug-in's class."""
+    return (value.get("class_path") if isinstance(value, dict) else value,)
 
 
 def report(error: Exception, debug: bool = False) -> int:

@@ -22,8 +22,8 @@ from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCL
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from lightning.pytorch.utilities.rank_zero import rank_zero_info
 
-from sentrep.cli.building import explained, prepare_parsing
-from sentrep.cli.configuration import CALLBACKS, whole_tree
+from sentrep.cli.errors import explained
+from sentrep.cli.layers import CALLBACKS, whole_tree
 from sentrep.cli.log import show_log
 from sentrep.cli.recipe import Flags, Tree
 from sentrep.cli.run_content import write_record
@@ -166,7 +166,6 @@ def launch(command: str, layers: Sequence[tuple[str, Tree]], flags: Flags, own: 
         InputError: for bad data, from wherever it is found.
         Exception: of Lightning, torch or a plug-in, as it is.
     """
-    prepare_parsing()
     show_log()
     if len(layers) > 1:
         rank_zero_info(f"one run: {layers[0][0]}, overridden by {', '.join(name for name, _ in layers[1:])}")

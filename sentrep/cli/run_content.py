@@ -5,14 +5,15 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+from copy import deepcopy
 from importlib import metadata
 from pathlib import Path
 
 import pandas as pd
+from jsonargparse import ArgumentParser
 
-from sentrep.cli.building import build
-from sentrep.cli.configuration import whole_tree
-from sentrep.cli.errors import UsageError
+from sentrep.cli.errors import UsageError, explained
+from sentrep.cli.layers import whole_tree
 from sentrep.cli.recipe import Tree
 from sentrep.cli.words import Pairs, sort_words
 from sentrep.config import walk
@@ -82,11 +83,21 @@ def content_and_pairs(options: Pairs, trains: bool) -> tuple[str, pd.DataFrame]:
     tree = whole_tree("fit" if trains else "test", layers, flags, {**own, "ckpt_path": None})
     if str(dict(walk(tree)).get("model.encoder.compute.compile")).lower() in ("true", "reduce-overhead"):
         raise UsageError("compiled runs do not share their noise; leave model.encoder.compute.compile out")
-    data = build(SentRepDataModule, "data", tree.get("data", {}))
+    data = _data_module(tree)
     if not data.test:
         raise UsageError("it has no data.test, whose scores are compared: --data.test '[sts12, stsb]'")
     pairs = pairs_frame([load_sts(spec, data.sts_folder) for spec in data.test])
     return content_of(tree, data, trains)["content"], pairs
+
+
+def _data_module(tree: Tree) -> SentRepDataModule:
+    """The data module of a configuration."""
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(SentRepDataModule, "data", fail_untyped=False)
+    settings = {"data": deepcopy(tree.get("data", {}))}  # jsonargparse changes nested dicts in place
+    with explained(settings, parser.get_defaults(skip_validation=True).keys()):
+        built: SentRepDataModule = parser.instantiate_classes(parser.parse_object(settings)).data
+    return built
 
 
 def write_record(folder: Path, tree: Tree, data: SentRepDataModule, trains: bool) -> None:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from sentrep.cli.building import prepare_parsing
 from sentrep.cli.compare import judge
 from sentrep.cli.errors import UsageError
 from sentrep.cli.recipes import locate
@@ -145,7 +144,6 @@ def _runs(rows: _Rows, seeds: Sequence[int], place: Path) -> list[Run]:
     Raises:
         InputError: names the recipe and its mistake.
     """
-    prepare_parsing()
     wanted = {}
     for label, (pairs, untrained) in rows.items():
         try:

@@ -3,7 +3,7 @@
 from sentrep.stability.awp import AdversarialWeightPerturbation
 from sentrep.stability.base import PerturbedWeights, refuse_gradient_scaler
 from sentrep.stability.clipping import clip_gradients
-from sentrep.stability.guard import NonFiniteGuard, SkippedStep, withhold_checkpoints
+from sentrep.stability.guard import NonFiniteGuard, SkippedStep
 from sentrep.stability.replay import StepReplay, calls_again
 from sentrep.stability.sam import SAM
 
@@ -17,5 +17,4 @@ __all__ = [
     "calls_again",
     "clip_gradients",
     "refuse_gradient_scaler",
-    "withhold_checkpoints",
 ]

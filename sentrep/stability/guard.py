@@ -2,94 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
-from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
-from sentrep import checks, distributed
+from sentrep import checks
 from sentrep.errors import InputError
-from sentrep.io.files import write_text
+from sentrep.stability.step_numbers import StepNumbers
 from sentrep.types import StepTerms
 
 
 class SkippedStep(Exception):  # noqa: N818 (control flow, not an error)
     """Raised out of an optimiser's closure to leave its step out; `SentRepModule.optimizer_step` catches it."""
-
-
-class _Step:
-    """Losses, gradient and rows of one optimiser step; its numbers stay on the device until they are read."""
-
-    def __init__(self, earlier: list[Tensor] | None = None) -> None:
-        self._earlier = earlier or []
-        self._own: list[Tensor] = []
-        self._losses: list[Tensor] = []
-        self._terms: dict[str, Tensor] = {}
-        self._arrived: torch.cuda.Event | None = None
-
-    @property
-    def rows(self) -> list[Tensor]:
-        """(B,) of each micro-batch; a further pass at perturbed weights has the rows of the pass before."""
-        return self._own or self._earlier
-
-    def add(self, loss: Tensor, found: Iterable[StepTerms]) -> None:
-        """Note one micro-batch."""
-        self._losses.append(loss.detach().float())
-        for terms in found:
-            self._own.append(terms.rows)
-            for name, term in terms.losses.items():
-                self._terms[name] = self._terms.get(name, 0) + term.detach().float()
-
-    @torch.no_grad()
-    def measure(self, number: int, optimizer: Optimizer | None) -> None:
-        """Put loss, gradient norm (without an optimiser 0), number of bad processes and terms into one tensor."""
-        self.number = number
-        loss = torch.stack(self._losses).sum()
-        groups = [] if optimizer is None else optimizer.param_groups
-        gradients = [p.grad for group in groups for p in group["params"] if p.grad is not None]
-        norm = get_total_norm(gradients).float() if gradients else torch.zeros_like(loss)
-        bad = distributed.total((~torch.stack([loss, norm]).isfinite()).any().float())
-        self._found = torch.stack([loss, norm, bad, *self._terms.values()])
-
-    def send_to_host(self) -> None:
-        """Copy the numbers in the background, from a CUDA device."""
-        if self._found.device.type == "cuda":
-            host = torch.empty(len(self._found), pin_memory=True)
-            self._found = host.copy_(self._found, non_blocking=True)
-            self._arrived = torch.cuda.Event()
-            self._arrived.record()
-
-    def problem(self) -> str | None:
-        """A description of the values that are not finite on any process, or None."""
-        if self._arrived is not None:
-            self._arrived.synchronize()  # of an earlier step: the device works on the next one meanwhile
-        self.loss, self.norm, processes, *terms = self._found.tolist()
-        if not processes:
-            return None
-        # another process may be the one that found something
-        what = f"loss is {self.loss}" if not math.isfinite(self.loss) else f"gradient's norm is {self.norm}"
-        bad = [name for name, term in zip(self._terms, terms, strict=True) if not math.isfinite(term)]
-        return f"{what} (objective {', '.join(bad)})" if bad else what
-
-    def write(self, folder: Path) -> Path:
-        """Write the rows of all processes; every process must call it."""
-        with torch.no_grad():
-            rows = [distributed.gather(rows).tolist() for rows in self.rows]
-        file = folder / f"nonfinite-step={self.number}.json"
-        if distributed.rank() == 0:
-            # as text: JSON has no NaN
-            content = {"step": self.number, "loss": str(self.loss), "gradient_norm": str(self.norm), "rows": rows}
-            write_text(file, json.dumps(content) + "\n")
-        return file
 
 
 class NonFiniteGuard(Callback):
@@ -126,15 +55,13 @@ class NonFiniteGuard(Callback):
 
     def __init__(self, action: Literal["stop", "skip"] = "stop", max_skips: int = 10) -> None:
         checks.at_least(self, 1, max_skips=max_skips)
-        self.action = action
-        self.max_skips = max_skips
-        self.skipped = 0
+        self.action, self.max_skips, self.skipped = action, max_skips, 0
         self._start()
 
     def _start(self) -> None:
         self._in_a_row, self._late, self._spoiled = 0, False, False
-        self._step = _Step()
-        self._pending: _Step | None = None
+        self._step = StepNumbers()
+        self._pending: StepNumbers | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Find out where to write, and whether the device can be asked without waiting for it."""
@@ -155,7 +82,7 @@ class NonFiniteGuard(Callback):
             SkippedStep: the step is left out.
         """
         self._judge_pending()
-        step, self._step = self._step, _Step(self._step.rows)
+        step, self._step = self._step, StepNumbers(self._step.rows)
         step.measure(trainer.global_step + 1, optimizer if trainer.scaler is None else None)
         if self._late:
             step.send_to_host()
@@ -178,8 +105,9 @@ class NonFiniteGuard(Callback):
 
     def on_exception(self, trainer: Trainer, *_: Any) -> None:
         """Save nothing of a run whose weights are spoiled."""
-        if self._spoiled:
-            withhold_checkpoints(trainer)
+        for saver in trainer.checkpoint_callbacks if self._spoiled else ():
+            if isinstance(saver, ModelCheckpoint):
+                saver.save_on_exception = False
 
     def state_dict(self) -> dict[str, Any]:
         """The count."""
@@ -192,33 +120,23 @@ class NonFiniteGuard(Callback):
     def _judge_pending(self) -> None:
         step, self._pending = self._pending, None
         if step is not None:
-            self._spoiled = True  # if it raises, the step has been made
             self._is_bad(step)
-            self._spoiled = False
 
-    def _is_bad(self, step: _Step) -> bool:
-        if (problem := step.problem()) is None:
-            self._in_a_row = 0
+    def _is_bad(self, step: StepNumbers) -> bool:
+        problem = step.problem()
+        self._in_a_row = self._in_a_row + 1 if problem else 0
+        if problem is None:
             return False
-        file, start = step.write(self._folder), f"step {step.number}"
+        self._spoiled = self._late  # the step has been made
+        file = step.write(self._folder)
+        what, rows = f"step {step.number}: the {problem}", f"the rows of its batch are in {file}"
         if self.action == "stop":
             raise InputError(
-                f"{start}: the {problem}, so training stops; the rows of its batch are in {file}; resume with "
-                "--ckpt_path last and a lower learning rate, or leave such steps out with --guard.action skip"
+                f"{what}, so training stops; {rows}; resume with --ckpt_path last and a lower learning rate, or leave "
+                "such steps out with --guard.action skip"
             )
-        self.skipped += 1
-        self._in_a_row += 1
         if self._in_a_row > self.max_skips:
-            raise InputError(
-                f"{start}: the {problem}, after {self.max_skips} steps in a row that were left out for the "
-                f"same reason; the rows of the batch are in {file}; lower the learning rate"
-            )
-        rank_zero_warn(f"{start} is left out: the {problem}; the rows of its batch are in {file}")
+            raise InputError(f"{what}, after {self.max_skips} skipped steps in a row; {rows}; lower the learning rate")
+        self.skipped += 1
+        rank_zero_warn(f"{what}, so the step is skipped; {rows}")
         return True
-
-
-def withhold_checkpoints(trainer: Trainer) -> None:
-    """Keep the run's `ModelCheckpoint` from saving the state after an exception."""
-    for saver in trainer.checkpoint_callbacks:
-        if isinstance(saver, ModelCheckpoint):
-            saver.save_on_exception = False

@@ -25,7 +25,7 @@ from sentrep import InputError, SentenceEncoder, SentRepModule
 from sentrep.checkpoint.rebuild import recorded_arguments
 from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.cli import main, recipe
-from sentrep.cli.configuration import whole_tree
+from sentrep.cli.layers import whole_tree
 from sentrep.cli.words import sort_words, split
 from sentrep.encoder import Dense
 from sentrep.evaluation import Evaluation

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 import types
 from pathlib import Path
@@ -12,9 +11,8 @@ import pytest
 import yaml
 
 from sentrep.cli import main
-from sentrep.cli.building import build
-from sentrep.cli.configuration import whole_tree
 from sentrep.cli.errors import UsageError
+from sentrep.cli.layers import whole_tree
 from sentrep.cli.recipe import merged, read, resolved, value_of, with_flags
 from sentrep.cli.run_folder import run_name
 from sentrep.cli.words import sort_words, split
@@ -219,12 +217,3 @@ def test_a_monitor_needs_a_direction_but_for_the_mean_of_the_sets(
             BestCheckpoint(monitor, mode)
     else:
         assert BestCheckpoint(monitor, mode).mode == found
-
-
-def test_building_an_object_leaves_its_settings_as_they_are() -> None:
-    settings = {
-        "negatives": {"noise": {"class_path": "sentrep.negatives.GaussianNegatives", "init_args": {"ratio": 2.0}}}
-    }
-    before = copy.deepcopy(settings)
-    assert build(Contrastive, "term", settings).init_args["negatives"]["noise"].ratio == 2.0
-    assert settings == before

@@ -12,7 +12,7 @@ import yaml
 from jsonargparse import Namespace
 
 from sentrep.cli import main
-from sentrep.cli.configuration import whole_tree
+from sentrep.cli.layers import whole_tree
 from sentrep.cli.run_folder import claim_version
 from sentrep.cli.words import sort_words, split
 from support import fit

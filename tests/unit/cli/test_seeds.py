@@ -16,7 +16,6 @@ import torch
 import yaml
 
 from sentrep.cli import main, seeds
-from sentrep.cli.building import prepare_parsing
 from sentrep.cli.errors import UsageError
 from sentrep.cli.run_content import content_and_pairs
 from sentrep.cli.seeds import LOCK, THESIS_SEEDS, Run, seed_list
@@ -173,7 +172,6 @@ def test_a_run_of_other_content_is_another_run(change: str, workplace: Path, mod
         *(*FIT[1:], "--model.objectives.mine", f"mine_{own}.Mine", "--model.encoder.modules", f"[gate_{own}.Gate]"),
         *("--model.encoder.tokenizer", "null", "--model.encoder.backbone", "backbone", "--data.val", "[val.csv]"),
     ]
-    prepare_parsing()
     contents = [content_and_pairs([*split(words)], trains=True)[0] for _ in range(2)]
     assert contents[0] == contents[1]
     name, old, new = CHANGES[change]

@@ -1,4 +1,4 @@
-"""Non-finite losses and gradients: stopped at, or left out."""
+"""Non-finite losses and gradients: training stops, or the step is skipped."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def fit(
 @pytest.mark.filterwarnings("ignore:MemoryBank")
 def test_a_bad_step_is_left_out(what: str, tmp_path: Path) -> None:
     guard = NonFiniteGuard("skip")
-    with pytest.warns(UserWarning, match=f"step {BAD} is left out: the {'loss' if what == 'loss' else 'gradient'}"):
+    with pytest.warns(UserWarning, match=f"step {BAD}: the {'loss' if what == 'loss' else 'gradient'}.* skipped"):
         watch = fit(tmp_path, guard, Poison(what))
     assert torch.equal(watch.weights[BAD], watch.weights[BAD - 1])
     assert not torch.equal(watch.weights[BAD + 1], watch.weights[BAD])
@@ -132,7 +132,7 @@ def test_a_late_look_never_saves_spoiled_weights(
 
 @pytest.mark.filterwarnings("ignore:MemoryBank", "ignore:step")
 def test_too_many_in_a_row_end_the_training(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"step {BAD + 2}: .* after 2 steps in a row"):
+    with pytest.raises(InputError, match=f"step {BAD + 2}: .* after 2 skipped steps in a row"):
         fit(tmp_path, NonFiniteGuard("skip", max_skips=2), Poison(count=4), steps=8)
     with pytest.raises(InputError, match="max_skips"):
         NonFiniteGuard(max_skips=0)
@@ -218,7 +218,7 @@ def test_a_gradient_that_overflows_is_for_the_loss_scaler_and_a_loss_is_not(tmp_
         judge(guard, trainer, {"one": torch.inf})
     guard = NonFiniteGuard("skip")
     trainer = begin(guard, tmp_path, scaler=object())
-    with pytest.warns(UserWarning, match="left out"):
+    with pytest.warns(UserWarning, match="skipped"):
         judge(guard, trainer, {"one": torch.inf})  # the scaler leaves the step out
     assert guard.skipped == 1
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 
+from jsonargparse import set_parsing_settings
 from lightning.pytorch import Callback
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from sentrep.checkpoint.rebuild import recorded_arguments
 from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.cli.errors import UsageError
+from sentrep.cli.options import search_current_folder
 from sentrep.cli.recipe import Flags, Tree, merged, resolved, with_flags
 from sentrep.cli.run_folder import run_name, settle_last
 from sentrep.config import to_config, walk
@@ -20,6 +22,8 @@ from sentrep.io.paths import expanded
 from sentrep.module import SentRepModule
 from sentrep.stability import NonFiniteGuard
 from sentrep.training import RunReport
+
+set_parsing_settings(instantiate_subclass_spec_in_any=False, import_path_denylist=[])
 
 CALLBACKS: dict[str, tuple[type[Callback], str]] = {
     "checkpoint": (ModelCheckpoint, "sentrep.training.BestCheckpoint"),
@@ -40,6 +44,7 @@ def whole_tree(command: str, layers: Sequence[tuple[str, Tree]], flags: Flags, o
     Raises:
         InputError: the checkpoint cannot be read, or names classes that are neither sentrep's nor the user's.
     """
+    search_current_folder()
     files = merged(content for _, content in layers)
     tree = resolved(with_flags(merged([defaults([name for name, _ in layers]), files]), flags))
     for key in ("model", "data", "trainer"):
