@@ -1,7 +1,7 @@
 """How good an encoder is: task suites, reports, training curves and monitors."""
 
 from sentrep.evaluation.monitors import CollapseMonitor
-from sentrep.evaluation.mteb_adapter import MTEBEncoder
+from sentrep.evaluation.mteb_adapter import mteb_model
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.report import Evaluation
 from sentrep.evaluation.results import TaskResult
@@ -19,12 +19,12 @@ __all__ = [
     "SENTEVAL_SETS",
     "CollapseMonitor",
     "Evaluation",
-    "MTEBEncoder",
     "TaskResult",
     "display_name",
     "evaluate_sts",
     "evaluate_suite",
     "evaluate_transfer",
     "load_suite",
+    "mteb_model",
     "plot_training_curves",
 ]

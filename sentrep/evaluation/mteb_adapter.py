@@ -1,27 +1,26 @@
-"""mteb's tasks with our encoders: ``mteb.evaluate(MTEBEncoder(encoder), tasks)``."""
+"""mteb's tasks with our encoders: ``mteb.evaluate(mteb_model(encoder), tasks)``."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
 from sentrep.evaluation.results import TaskResult
-from sentrep.evaluation.vectors import encode_texts
+from sentrep.evaluation.vectors import check_vectors
 from sentrep.extras import require
 from sentrep.io.hub import fail_fast
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
     from mteb.abstasks.task_metadata import TaskMetadata
-    from mteb.models import ModelMeta
-    from mteb.types import PromptType
+    from mteb.models import SentenceTransformerEncoderWrapper
 
 _SUBQUERIES = "max_over_subqueries_"
 """Begins the names of MindSmallReranking's scores."""
@@ -39,12 +38,8 @@ _SHOWN = (
 """Scores of mteb that a report shows beside a task's main score."""
 
 
-class MTEBEncoder:
-    """Wraps an encoder for mteb (2.x, the extra ``mteb``), after its encoder protocol.
-
-    Pooling and length are the encoder's own. The prompt is the one that mteb's wrapper of sentence-transformers takes
-    from the model's ``prompts``: the first of ``TASK-query`` (or ``TASK-document``), ``TASK``, ``TYPE-query``, ``TYPE``
-    and ``query``, where TYPE is the type of the task, such as ``Classification``. mteb's instructions are not used.
+def mteb_model(encoder: SentenceEncoder, name: str = "sentrep/encoder") -> SentenceTransformerEncoderWrapper:
+    """The model of an encoder for mteb (2.x, the extra ``mteb``), in mteb's own wrapper of sentence-transformers.
 
     mteb keeps results on the disk by model name and revision. The revision is the encoder's fingerprint, so that
     another checkpoint of the same name never gets old results.
@@ -54,82 +49,26 @@ class MTEBEncoder:
         name: of the model in mteb's results, ``organisation/model``.
 
     Raises:
-        InputError: for a name of another form.
+        InputError: in an evaluation: vectors that are not finite or all equal.
 
     Examples:
         >>> import mteb  # doctest: +SKIP
-        >>> mteb.evaluate(MTEBEncoder(encoder), mteb.get_tasks(tasks=["STSBenchmark"]))  # doctest: +SKIP
+        >>> mteb.evaluate(mteb_model(encoder), mteb.get_tasks(tasks=["STSBenchmark"]))  # doctest: +SKIP
     """
+    from mteb.models import SentenceTransformerEncoderWrapper
 
-    def __init__(self, encoder: SentenceEncoder, name: str = "sentrep/encoder") -> None:
-        if name.count("/") != 1 or not all(name.split("/")):
-            raise InputError(f"the model's name for mteb is {name!r}; expected organisation/model")
-        self.encoder = encoder
-        self.name = name
+    class Checked(SentenceTransformerEncoderWrapper):
+        def encode(self, *inputs: Any, task_metadata: TaskMetadata, **options: Any) -> Any:
+            vectors: Any = super().encode(*inputs, task_metadata=task_metadata, **options)
+            check_vectors(vectors, task_metadata.name)
+            return vectors
 
-    def encode(
-        self,
-        inputs: Iterable[Mapping[str, Any]],
-        *,
-        task_metadata: TaskMetadata,
-        prompt_type: PromptType | None = None,
-        batch_size: int = 32,
-        show_progress_bar: bool | None = None,
-        **_: Any,
-    ) -> np.ndarray:
-        """Vectors (N, D) of all texts of a loader, float32.
-
-        Args:
-            inputs: batches with the key ``text``; of a document, mteb has put the title in front.
-            task_metadata: name and type of the task, which choose the prompt.
-            prompt_type: whether the texts are queries or documents; None for neither.
-            batch_size: as in `SentenceEncoder.encode`.
-            show_progress_bar: likewise.
-            _: split and subset, which change nothing here.
-
-        Raises:
-            InputError: inputs that are not text, or vectors that are not finite or all equal.
-        """
-        texts: list[str] = []
-        for batch in inputs:
-            if "text" not in batch:
-                raise InputError(f"mteb gave inputs of {', '.join(batch)}; this model encodes text only")
-            texts.extend(batch["text"])
-        prompt = self._prompt(task_metadata, prompt_type)
-        return encode_texts(self.encoder, texts, task_metadata.name, batch_size, show_progress_bar, prompt)
-
-    def _prompt(self, task: TaskMetadata, prompt_type: PromptType | None) -> str | None:
-        """The prompt; None for the model's default prompt, which queries and documents do not take."""
-        kind = "" if prompt_type is None else prompt_type.value
-        names = [f"{task.name}-{kind}", task.name, f"{task.type}-{kind}", task.type, kind]
-        found = (self.encoder.prompts[name] for name in names if name in self.encoder.prompts)
-        return next(found, "" if kind else None)
-
-    def similarity(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
-        """Cosine of all pairs: (n, D), (m, D) → (n, m)."""
-        return self.encoder.similarity(embeddings1, embeddings2)
-
-    def similarity_pairwise(self, embeddings1: np.ndarray | Tensor, embeddings2: np.ndarray | Tensor) -> Tensor:
-        """Cosine of row i with row i: (n, D), (n, D) → (n,)."""
-        return self.encoder.similarity_pairwise(embeddings1, embeddings2)
-
-    @property
-    def mteb_model_meta(self) -> ModelMeta:
-        """The description of the model for mteb's results."""
-        from mteb.models import ModelMeta
-        from mteb.models.model_meta import ScoringFunction
-
-        return ModelMeta.create_empty(
-            {
-                "name": self.name,
-                "revision": fingerprint(self.encoder),
-                "n_parameters": sum(p.numel() for p in self.encoder.parameters()),
-                "embed_dim": self.encoder.embedding_dim,
-                "max_tokens": self.encoder.max_seq_length,
-                "similarity_fn_name": ScoringFunction.COSINE,
-                "framework": ["PyTorch"],
-            }
-        )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The `get_sentence_embedding_dimension`", FutureWarning)  # of mteb's own call
+        model = Checked(encoder.evaluating().model)
+    facts = {"name": name, "revision": fingerprint(encoder)}
+    model.mteb_model_meta = model.mteb_model_meta.model_copy(update=facts)
+    return model
 
 
 def load_task(name: str) -> AbsTask:
@@ -180,7 +119,7 @@ def evaluate_tasks(
     import mteb
 
     how: Any = {"batch_size": batch_size, "show_progress_bar": show_progress_bar}
-    model, results = MTEBEncoder(encoder), []
+    model, results = mteb_model(encoder), []
     for task in tasks:
         # mteb continues to draw after the last evaluation; every evaluation must draw the same samples
         task.rng_state, task.np_rng = random.Random(task.seed), np.random.default_rng(task.seed)

@@ -19,7 +19,6 @@ def encode_texts(
     name: str,
     batch_size: int,
     show_progress_bar: bool | None,
-    prompt: str | None = None,
 ) -> Vectors:
     """Vectors (N, D) of N texts, each distinct text encoded once.
 
@@ -29,16 +28,23 @@ def encode_texts(
         name: of the set, for the message.
         batch_size: as in `SentenceEncoder.encode`.
         show_progress_bar: likewise.
-        prompt: likewise.
+
+    Raises:
+        InputError: see `check_vectors`.
+    """
+    rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    vectors = np.asarray(encoder.encode(list(rows), batch_size=batch_size, show_progress_bar=show_progress_bar))
+    check_vectors(vectors, name)
+    return vectors if len(rows) == len(texts) else vectors[[rows[text] for text in texts]]
+
+
+def check_vectors(vectors: Vectors, name: str) -> None:
+    """Refuse the vectors (N, D) of a set from which no score can be computed.
 
     Raises:
         InputError: a vector is not finite, or all are equal: a score would depend on the breaking of ties alone.
     """
-    rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    found = encoder.encode(list(rows), batch_size=batch_size, show_progress_bar=show_progress_bar, prompt=prompt)
-    vectors = np.asarray(found)
     if broken := int((~np.isfinite(vectors)).any(1).sum()):
         raise InputError(f"{name}: {broken} of {len(vectors)} vectors are NaN or infinite; the encoder is broken")
     if len(vectors) > 1 and np.ptp(vectors, axis=0).max() == 0:
         raise InputError(f"{name}: all {len(vectors)} vectors are equal; the encoder has collapsed")
-    return vectors if len(rows) == len(texts) else vectors[[rows[text] for text in texts]]

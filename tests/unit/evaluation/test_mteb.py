@@ -1,4 +1,4 @@
-"""mteb's own code on local tasks: through the adapter, beside our suites, beside mteb's wrapper of the same folder."""
+"""mteb's own code on local tasks: beside our suites, and beside mteb's wrapper of the same folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sentrep import SentenceEncoder
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
-from sentrep.evaluation import MTEBEncoder, evaluate_sts, evaluate_suite, load_suite
+from sentrep.evaluation import evaluate_sts, evaluate_suite, load_suite, mteb_model
 from support import tiny_encoder, toy_sentences
 from unit.evaluation.mteb_tasks import local_task, split
 
@@ -43,7 +43,7 @@ def test_sts(encoder: SentenceEncoder) -> None:
     pairs = ScoredPairs("mine", SENTENCES[:60], SENTENCES[60:], GOLD)
     data = {"test": split({"sentence1": pairs.first, "sentence2": pairs.second, "score": GOLD})}
     task = local_task("STS", "cosine_spearman", data, min_score=0, max_score=10)
-    theirs = scores_of(task, MTEBEncoder(encoder, "test/tiny"))
+    theirs = scores_of(task, mteb_model(encoder, "test/tiny"))
     (ours,) = evaluate_sts(encoder, [pairs])
     assert 100 * theirs["cosine_spearman"] == pytest.approx(ours.main_score, abs=1e-3)
     assert 100 * theirs["cosine_pearson"] == pytest.approx(ours.scores["pearson"], abs=1e-3)
@@ -53,7 +53,7 @@ def test_a_suite_has_mteb_s_own_scores_every_time(encoder: SentenceEncoder, monk
     """mteb draws the texts of a classification; a second evaluation in one process draws the same."""
     columns = {name: split({"text": SENTENCES[rows], "label": LABELS[rows]}) for name, rows in
                {"train": slice(0, 80), "test": slice(80, 120)}.items()}  # fmt: skip
-    expected = scores_of(local_task("Classification", "accuracy", columns), MTEBEncoder(encoder, "test/tiny"))
+    expected = scores_of(local_task("Classification", "accuracy", columns), mteb_model(encoder, "test/tiny"))
     asked = []
 
     def get_task(name: str, **choice: Any) -> Any:
@@ -69,28 +69,13 @@ def test_a_suite_has_mteb_s_own_scores_every_time(encoder: SentenceEncoder, monk
     assert asked == [{}, {"eval_splits": ["test"], "hf_subsets": None}]
 
 
-NO_PROMPTS: dict[str, Any] = {"prompts": {}}
-BOTH = {"prompts": {"query": "the dog : ", "document": "a cat : "}}
-QUERIES = {"prompts": {"query": "the dog : ", "document": ""}, "default_prompt_name": "query"}
-PASSAGES = {"prompts": {"query": "the dog : ", "passage": "a cat : "}}
-BY_TASK = {
-    "prompts": {
-        "query": "the dog : ",
-        "document": "a cat : ",
-        "STS": "one man : ",
-        "STSBenchmark": "one woman : ",
-        "Retrieval": "a bird : ",
-        "Retrieval-query": "two birds : ",
-        "SciFact-document": "three men : ",
-        "other": "the tree : ",
-    },
-    "default_prompt_name": "other",
-}
+PROMPTS = {"query": "the dog : ", "document": "a cat : ", "STS": "one man : ", "STSBenchmark": "one woman : ",
+           "Retrieval": "a bird : ", "Retrieval-query": "two birds : ", "SciFact-document": "three men : ",
+           "other": "the tree : "}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("prompts", "kinds"), [(NO_PROMPTS, 1), (BOTH, 3), (QUERIES, 2), (PASSAGES, 2), (BY_TASK, 8)])
-def test_prompts_are_those_of_mteb_s_own_wrapper(prompts: dict[str, Any], kinds: int, tmp_path: Path) -> None:
+def test_prompts_are_those_of_mteb_s_own_wrapper(tmp_path: Path) -> None:
     """A folder of sentence-transformers gives the same vectors for every task and prompt type."""
     from mteb.models import SentenceTransformerEncoderWrapper
     from mteb.types import PromptType
@@ -98,9 +83,9 @@ def test_prompts_are_those_of_mteb_s_own_wrapper(prompts: dict[str, Any], kinds:
 
     tiny_encoder(pooling="mean").save_pretrained(tmp_path / "model")
     file = tmp_path / "model" / "config_sentence_transformers.json"
-    file.write_text(json.dumps({"default_prompt_name": None, **prompts}))
+    file.write_text(json.dumps({"prompts": PROMPTS, "default_prompt_name": "other"}))
     theirs = SentenceTransformerEncoderWrapper(SentenceTransformer(str(tmp_path / "model"), device="cpu"))
-    ours = MTEBEncoder(SentenceEncoder.from_pretrained(tmp_path / "model"))
+    ours = mteb_model(SentenceEncoder.from_pretrained(tmp_path / "model"))
     found = set()
     for name in ("SciFact", "NFCorpus", "STSBenchmark", "STS12", "Banking77Classification"):
         for prompt_type in (None, PromptType.query, PromptType.document):
@@ -109,7 +94,7 @@ def test_prompts_are_those_of_mteb_s_own_wrapper(prompts: dict[str, Any], kinds:
             vectors = [one.encode(loader, prompt_type=prompt_type, **asked) for one in (ours, theirs)]
             np.testing.assert_allclose(*vectors, atol=1e-5, err_msg=f"{name}, {prompt_type}")
             found.add(vectors[1].round(4).tobytes())
-    assert len(found) == kinds
+    assert len(found) == 8
 
 
 class _Loader(list[Any]):
@@ -121,14 +106,18 @@ class _Loader(list[Any]):
 
 
 def test_the_model_is_told_apart_by_its_fingerprint(encoder: SentenceEncoder) -> None:
-    meta = MTEBEncoder(encoder, "me/mine").mteb_model_meta
+    meta = mteb_model(encoder, "me/mine").mteb_model_meta
     assert (meta.name, meta.revision, meta.embed_dim) == ("me/mine", fingerprint(encoder), 32)
-    other = MTEBEncoder(tiny_encoder(pooling="mean", seed=1), "me/mine").mteb_model_meta
+    other = mteb_model(tiny_encoder(pooling="mean", seed=1), "me/mine").mteb_model_meta
     assert other.revision != meta.revision
 
 
-def test_what_cannot_be_encoded_is_refused(encoder: SentenceEncoder) -> None:
-    with pytest.raises(InputError, match="mteb gave inputs of image; this model encodes text only"):
-        MTEBEncoder(encoder).encode([{"image": [0]}], task_metadata=mteb.get_task("STS12").metadata)
-    with pytest.raises(InputError, match="the model's name for mteb is 'mine'; expected organisation/model"):
-        MTEBEncoder(encoder, "mine")
+@pytest.mark.parametrize(("value", "says"), [(0.0, "are equal"), (float("nan"), "NaN")])
+def test_an_encoder_without_use_is_refused(value: float, says: str) -> None:
+    broken = tiny_encoder(pooling="mean")
+    for parameter in broken.parameters():
+        parameter.data.fill_(value)
+    data = {"test": split({"sentence1": SENTENCES[:60], "sentence2": SENTENCES[60:], "score": GOLD})}
+    task = local_task("STS", "cosine_spearman", data, min_score=0, max_score=10)
+    with pytest.raises(InputError, match=says):
+        scores_of(task, mteb_model(broken))
