@@ -76,8 +76,3 @@ def denoising_loss(logits: Tensor, input_ids: Tensor, attention_mask: Tensor) ->
     """Mean cross-entropy over the real tokens, from all logits (B, L, V)."""
     targets = input_ids.masked_fill(attention_mask == 0, -100)
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100)
-
-
-def shortened(ids: list[int], deleted: list[bool]) -> list[int]:
-    """A sentence without its deleted tokens."""
-    return [token for token, gone in zip(ids, deleted, strict=True) if not gone]

@@ -6,6 +6,7 @@ import pytest
 import torch
 from samplers import WIDTH, advance, built, embeddings
 from sklearn.mixture import GaussianMixture
+from torch import Tensor
 
 from references.samplers import StepwiseEM
 from sentrep.negatives import GaussianMixtureNegatives, gaussian_mixture
@@ -16,6 +17,16 @@ def _mixture(**overrides: object) -> GaussianMixtureNegatives:
     sampler = built("mixture", **overrides)
     assert isinstance(sampler, GaussianMixtureNegatives)
     return sampler
+
+
+def drawn_by_one(step: int, mass: Tensor, means: Tensor, covariances: Tensor, rows: int) -> Tensor:
+    """The draws of a mixture, one by one; covariances are (K, D) variances or (K, D, D)."""
+    generator = step_generator(5, "extra", step)
+    component = torch.multinomial(mass.float(), rows, replacement=True, generator=generator)
+    noise = torch.randn(rows, WIDTH, generator=generator).double()
+    matrices = torch.diag_embed(covariances) if covariances.ndim == 2 else covariances
+    factors = torch.linalg.cholesky(matrices.double())
+    return torch.stack([means[k].double() + factors[k] @ x for k, x in zip(component.tolist(), noise, strict=True)])
 
 
 @pytest.mark.parametrize("covariance", ["diag", "full"])
@@ -37,25 +48,8 @@ def test_equals_stepwise_em_in_loops(covariance: str, decay: float) -> None:
         fitted = sampler._covariance(torch.zeros_like(sampler.scatter))
         torch.testing.assert_close(fitted.double(), expected, rtol=1e-3, atol=1e-3)
     assert sampler.mass.min() > 4  # the comparison had two living components
-
-
-@pytest.mark.parametrize("covariance", ["diag", "full"])
-def test_draws_have_the_mixture_s_moments(covariance: str) -> None:
-    sampler = _mixture(covariance=covariance, components=2)
-    for step in range(4):
-        advance(sampler, embeddings(step, rows=40)[0])
-    sampler.ratio = 5000.0
-    drawn = sampler.sample(*embeddings(0, rows=8))  # 40,000 draws
-    share = (sampler.mass / sampler.mass.sum())[:, None]
-    mean = (share * sampler.mean).sum(0)
-    matrices = sampler._covariance(torch.zeros_like(sampler.scatter))
-    if covariance == "diag":
-        matrices = torch.diag_embed(matrices)
-    offset = sampler.mean - mean
-    total = (share[:, :, None] * (matrices + offset[:, :, None] * offset[:, None])).sum(0)
-    largest = total.diagonal().max().item()  # standard errors are below 0.7 % of it
-    torch.testing.assert_close(drawn.mean(0), mean, rtol=0, atol=0.03 * largest**0.5)
-    torch.testing.assert_close(torch.cov(drawn.T), total, rtol=0, atol=0.03 * largest)
+    drawn = drawn_by_one(5, sampler.mass, sampler.mean, fitted, rows=40)
+    torch.testing.assert_close(sampler.sample(rows, rows).double(), drawn, rtol=1e-4, atol=1e-4)
 
 
 def test_dead_components_are_seeded_again_from_the_step_generator() -> None:
@@ -109,16 +103,8 @@ def test_the_refitted_mixture_is_scikit_learns_of_the_last_batches(window: int, 
         rows = torch.cat([anchors, *(embeddings(past, rows=6)[0] for past in range(max(0, step - window + 1), step))])
         seed = derive_seed(5, "extra/fit", step) % 2**32
         model = GaussianMixture(2, covariance_type=covariance, random_state=seed).fit(rows.double().numpy())
-        generator = step_generator(5, "extra", step)
-        component = torch.multinomial(torch.tensor(model.weights_).float(), 6, replacement=True, generator=generator)
-        noise = torch.randn(6, WIDTH, generator=generator)
-        expected = []
-        for k, epsilon in zip(component.tolist(), noise.double(), strict=True):
-            spread = torch.tensor(model.covariances_[k])
-            factor = torch.linalg.cholesky(torch.diag(spread) if covariance == "diag" else spread)
-            expected.append(torch.tensor(model.means_[k]) + factor @ epsilon)
-        drawn = sampler.sample(anchors, keys)
-        torch.testing.assert_close(drawn.double(), torch.stack(expected), rtol=0, atol=1e-4)
+        expected = drawn_by_one(step, *map(torch.tensor, (model.weights_, model.means_, model.covariances_)), rows=6)
+        torch.testing.assert_close(sampler.sample(anchors, keys).double(), expected, rtol=0, atol=1e-4)
         advance(sampler, anchors)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from references.samplers import dose
 from sentrep import InputError, distributed
 from sentrep.negatives import GaussianNegatives, MemoryBank, NegativeSampler
-from sentrep.objectives import BinaryContrastive, Contrastive, NTXent
+from sentrep.objectives import BinaryContrastive, Contrastive, NTXent, contrastive
 from sentrep.objectives.contrastive import Candidates
 from sentrep.objectives.nt_xent import both_ways
 from sentrep.types import Views
@@ -90,6 +90,15 @@ def test_those_of_one_anchor_come_last_and_are_its_own(monkeypatch: pytest.Monke
 def test_a_shape_that_fits_no_anchors_is_refused() -> None:
     with pytest.raises(InputError, match=r"Misshapen.sample returned .* \(1, 1, 4\); expected .* \(2, k, D\)"):
         Candidates.gather(views(False), [Misshapen()])
+
+
+@pytest.mark.parametrize("block", [5, 0, None])
+def test_the_block_is_handed_on(block: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks: list[int | None] = []
+    plain = contrastive.info_nce
+    monkeypatch.setattr(contrastive, "info_nce", lambda *a, **k: blocks.append(k["block"]) or plain(*a, **k))
+    Contrastive(block=block)(views(False), OUTPUT)
+    assert blocks == [block]
 
 
 def test_weights_of_one_are_left_out() -> None:
