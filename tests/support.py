@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -174,6 +175,28 @@ def forked(function: Callable[..., Any], *arguments: Any, said: str = os.devnull
     return process
 
 
+def forked_ranks(function: Callable[..., Any], *arguments: Any, **environment: str) -> list[BaseProcess]:
+    """Two processes of one run, as torchrun would start them; each writes into a file of its own, ``said-RANK.txt``."""
+    run = {
+        "TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_USE_AGENT_STORE": "False", "GLOO_SOCKET_IFNAME": "lo",
+        "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0",
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(*free_ports(1)),
+    }  # fmt: skip
+    return [
+        forked(function, *arguments, said=f"said-{rank}.txt", **run, **environment, RANK=rank, LOCAL_RANK=rank)
+        for rank in ("0", "1")
+    ]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine at which nobody listens."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
 def forbid_network() -> None:
     """From now on, in this process: not even this machine may be asked for."""
 
@@ -188,6 +211,7 @@ def _forked(environment: dict[str, str], said: str, function: Callable[..., Any]
     os.environ.clear()
     os.environ.update(environment, OMP_NUM_THREADS="1")
     torch.set_num_threads(1)
+    multiprocessing.set_start_method(None, force=True)  # workers of a loader are forks, as in a process of a user
     with open(said, "wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

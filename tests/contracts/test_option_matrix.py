@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -18,7 +17,7 @@ import torch
 
 from sentrep import SentenceEncoder
 from sentrep.cli import main
-from support import forked
+from support import forked_ranks, free_ports
 
 STOCK = str(Path(__file__).resolve().parents[2] / "configs" / "simcse" / "bert-base.yaml")
 BASE = "--model.optimizer.base_optimizer torch.optim.AdamW --model.optimizer.base_optimizer.fused true"
@@ -47,23 +46,18 @@ TOGETHER = [
 STREAMING = "--data.streaming true"
 LIGHT = {
     "nothing": "",
-    "streaming, linear schedule, profiler": f"{STREAMING} --model.scheduler linear --model.warmup_steps 1 "
-    "--trainer.profiler simple",
+    "streaming, linear schedule": f"{STREAMING} --model.scheduler linear --model.warmup_steps 1",
     "cosine schedule, CSVLogger": "--model.scheduler cosine --model.warmup_steps 0.5 --trainer.logger CSVLogger "
     "--trainer.logger.save_dir runs",
     "guard that skips, worker, sanity check, inference_mode": "--guard.action skip --data.num_workers 1 "
     "--trainer.num_sanity_val_steps 1 --trainer.inference_mode false",
-    "no guard, epochs, no logger, deterministic": "--guard null --trainer.max_steps -1 --trainer.max_epochs 1 "
-    "--trainer.val_check_interval 1.0 --trainer.logger false --trainer.deterministic true",
-    "time beside steps, part of the batches, detect_anomaly": "--trainer.max_time 00:00:05:00 "
-    "--trainer.limit_train_batches 2 --trainer.val_check_interval 2 --trainer.limit_val_batches 1 "
-    "--trainer.detect_anomaly true",
+    "no guard, epochs, no logger": "--guard null --trainer.max_steps -1 --trainer.max_epochs 1 "
+    "--trainer.val_check_interval 1.0 --trainer.logger false",
+    "time beside steps, part of the batches": "--trainer.max_time 00:00:05:00 --trainer.limit_train_batches 0.5 "
+    "--trainer.val_check_interval 2 --trainer.limit_val_batches 1",
     "time alone": "--trainer.max_steps -1 --trainer.max_time 00:00:00:01 --trainer.max_epochs -1 "
     "--model.scheduler constant",
-    "share of the batches, benchmark": "--trainer.limit_train_batches 0.5 --trainer.val_check_interval 2 "
-    "--trainer.benchmark true",
     "no validation": "--trainer.limit_val_batches 0",
-    "overfit_batches": "--trainer.overfit_batches 2 --trainer.val_check_interval 2",
     "fast_dev_run": "--trainer.fast_dev_run true",
     "no checkpoints, no duplicates": "--trainer.enable_checkpointing false --data.no_duplicates true",
 }
@@ -142,16 +136,6 @@ def combinations_on_processes(ports: list[int], commands: dict[str, list[str]]) 
     return 0
 
 
-def free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
-
-
 @pytest.mark.slow
 def test_the_heavy_options_go_with_two_processes(tiny: list[str], tmp_path: Path) -> None:
     strategy = ["--trainer.devices", "2", "--trainer.strategy", "ddp", "--data.batch_size", "2"]
@@ -159,14 +143,7 @@ def test_the_heavy_options_go_with_two_processes(tiny: list[str], tmp_path: Path
         name: [*words("", "bf16-mixed"), *tiny, *options.split(), *strategy, "--trainer.logger.name", name]
         for name, options in {"streaming": STREAMING, **{"-".join(names): of(names) for names in TOGETHER}}.items()
     }
-    ports = free_ports(len(commands))
-    launched = {"TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_USE_AGENT_STORE": "False", "GLOO_SOCKET_IFNAME": "lo",
-                "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}  # fmt: skip
-    processes = [
-        forked(combinations_on_processes, ports, commands, said=f"said-{rank}.txt", **launched, RANK=str(rank),
-               LOCAL_RANK=str(rank), GROUP_RANK="0")
-        for rank in range(2)
-    ]  # fmt: skip
+    processes = forked_ranks(combinations_on_processes, free_ports(len(commands)), commands)
     for rank, process in enumerate(processes):
         process.join(300)
         process.kill()

@@ -42,11 +42,11 @@ OTHERS = ("index", "results", "commands", "benchmarks", "reproduction")
 PAGES = [
     path.relative_to(ROOT).as_posix()
     for path in (ROOT / README, *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/journeys/*.md")))
-    if path.stem not in (*OTHERS, "fine-tune", "table", "resume")
+    if path.stem not in (*OTHERS, "fine-tune", "resume")
     and re.search(r"^```(console|python)$", path.read_text(encoding="utf-8"), re.MULTILINE)
 ]
 """tests/integration/test_docs_examples.py runs those of docs/writing."""
-WALKS = ("docs/fine-tune.md", "docs/journeys/table.md", "docs/journeys/resume.md")
+WALKS = ("docs/fine-tune.md", "docs/journeys/resume.md")
 """The tasks of a newcomer: pages that are followed to the letter, and end as they print."""
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 STEPS = "--trainer.max_steps 2 --trainer.val_check_interval 2"
@@ -368,28 +368,20 @@ def follow(command: str, printed: list[str]) -> list[str]:
     return seen
 
 
+class Walk(Page):
+    """A page that is followed to the letter."""
+
+    def command(self, command: str, printed: list[str]) -> None:
+        """Run a command, which must print the lines that the page shows, in this order."""
+        seen = follow(command, printed)
+        rest = iter(map(in_words, seen))
+        wanted = [line for line in printed if line.strip() not in ("", "...", "^C")]
+        missing = [line for line in wanted if in_words(line) not in rest]
+        assert not missing, "\n".join([*missing, "-- was not printed, in this order, but:", *seen])
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("page", WALKS)
-def test_a_newcomers_task_ends_as_its_page_prints(
-    page: str, desk: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    names: dict[str, Any] = {}
-    for language, block in blocks(page):
-        if name := re.match(r"# ([\w./]+\.(?:py|yaml))\n", block):
-            (desk / name[1]).write_text(block)
-            importlib.invalidate_caches()
-        elif language == "python":
-            exec(compile(block, page, "exec"), names)
-        for command, printed in commands(block) if language == "console" else ():
-            if "--seeds" in command:  # in this process, where each run need not import PyTorch
-                assert main(shlex.split(command)[1:]) == 0
-                seen = capfd.readouterr().out.splitlines()
-            else:
-                seen = follow(command, printed)
-            wanted, rest = (
-                [line for line in printed if line.strip() not in ("", "...", "^C")],
-                iter(map(in_words, seen)),
-            )
-            missing = [line for line in wanted if in_words(line) not in rest]
-            assert not missing, "\n".join([*missing, "-- was not printed, in this order, but:", *seen])
+def test_a_newcomers_task_ends_as_its_page_prints(page: str, desk: Path) -> None:
+    Walk(desk, page).run()

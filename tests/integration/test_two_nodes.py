@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,23 +13,17 @@ import torch
 from torch import Tensor
 
 from sentrep.cli import main
-from support import toy_sentences
+from support import free_ports, toy_sentences
 
 pytestmark = pytest.mark.slow
 PATIENCE = 240
 STEPS = 4
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def on_two_nodes(*words: str) -> None:
     """`sentrep` on two nodes of one process each; both must end with status 0."""
     launch = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1"]
-    launch += ["--master_addr", "127.0.0.1", "--master_port", str(free_port())]
+    launch += ["--master_addr", "127.0.0.1", "--master_port", str(*free_ports(1))]
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else dict(os.environ)
     nodes = [
         subprocess.Popen(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sentrep.cli import main
+from sentrep.evaluation import evaluate_transfer
 from support import shared_path, toy_sentences
 
 SENTENCES = toy_sentences(60)
@@ -49,7 +50,9 @@ def test_nothing_is_replaced_unasked(model: str, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.slow
-def test_real_transfer_task(capsys: pytest.CaptureFixture[str]) -> None:
+def test_real_transfer_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In two folds instead of ten, whose number is tested on small data."""
+    monkeypatch.setitem(evaluate_transfer.__kwdefaults__, "folds", 2)
     model, folder = shared_path("models/all-MiniLM-L6-v2"), shared_path("data/senteval")
     words = ["--suite", "transfer", "--sts_folder", str(folder), "--sets", "[trec]", "--output", "scores.json"]
     assert main(["evaluate", str(model), *words]) == 0
