@@ -144,9 +144,6 @@ def test_compiled_layers_that_compute_something_else_are_refused(graphs: list[fx
         encoder(tokens)
 
 
-"""The number of their tokens changes with the batch."""
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

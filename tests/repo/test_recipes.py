@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import cycle, pairwise
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from sentrep.cli import main
 from sentrep.cli.recipe import Tree, read, read_file
 from sentrep.cli.recipes import read_about
 from sentrep.cli.tables import read_table
-from support import toy_sentences
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 OVERRIDE = CONFIGS / "overrides" / "minilm.yaml"
@@ -199,34 +198,3 @@ def test_rows_of_one_name_are_the_same() -> None:
     for case in CASES:
         if "--row" in case.words:
             assert trees.setdefault((case.paper, case.words[-1]), case.tree) == case.tree, case.name
-
-
-def test_denosent_s_text_is_cut_in_training_and_in_evaluation_and_the_template_never(
-    tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    long = [" ".join(toy_sentences(60)[start : start + 8]).replace(",", "") for start in range(0, 60, 5)]
-    rows = [f"{a},{b}" for a, b in pairwise(long)]
-    (tmp_path / "long.csv").write_text("\n".join(["sent0,sent1", *rows]) + "\n")
-    seen: list[Any] = []
-    step = SentRepModule.training_step
-    monkeypatch.setattr(
-        SentRepModule, "training_step", lambda self, batch, *a: seen.append(batch) or step(self, batch, *a)
-    )
-    flags = ["--data.train", "long.csv", "--trainer.max_steps", "2"]
-    assert main(["fit", "-c", str(CONFIGS / "denosent/bert-mini.yaml"), *tiny, *flags]) == 0
-    (checkpoint,) = tmp_path.rglob("last.ckpt")
-    encoder = SentenceEncoder.from_pretrained(checkpoint)
-    frame = len(encoder.tokenize.prefix) + len(encoder.tokenize.suffix)
-    suffix = encoder.tokenize.suffix
-    for batch in seen:
-        for tokens in (batch.anchor, batch.positive):
-            assert tokens.input_ids.shape[1] == 30 + frame
-            assert tokens.input_ids[:, -len(suffix) :].tolist() == [suffix] * len(tokens)
-    text = long[0]
-    words = encoder.tokenize.tokenizer.tokenize(text)
-    assert len(words) > 30
-    cut = encoder.tokenize.tokenizer.convert_tokens_to_string(words[:30])
-    assert encoder.tokenize.tokenizer.tokenize(cut) == words[:30]
-    np.testing.assert_allclose(encoder.encode(text), encoder.encode(cut), atol=1e-6)
-    encoder.max_seq_length = None
-    assert np.abs(encoder.encode(text) - encoder.encode(cut)).max() > 1e-4

@@ -116,10 +116,6 @@ def test_every_stored_number_stands_in_the_paper(name: str) -> None:
             assert stands_in(paper, printed), f"{label}: {paper}"
 
 
-"""Standard deviation of SimCSE over 50 seeds, an independent rerun of BERT-base."""
-"""By table of claims and row: the table of the thesis with the row and its SimCSE, or the paper's two numbers."""
-
-
 def each_with_deviation(found: re.Match[str]) -> str:
     """The thesis's table 6 has the means in one line and their deviations in the next."""
     return " ".join(f"{mean}±{deviation}" for mean, deviation in zip(*map(str.split, found.groups()), strict=True))

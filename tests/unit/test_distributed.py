@@ -18,7 +18,7 @@ from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.encode import encode
 from sentrep.negatives import RefinedNoiseNegatives
 from sentrep.objectives import Contrastive
-from sentrep.random import derive_seed, global_seed, plugin_draws, step_draws, step_generator
+from sentrep.random import derive_seed, global_seed, plugin_draws, step_generator
 from support import (
     assert_equal_to_one_process,
     loss_and_gradients,
@@ -93,18 +93,6 @@ def test_validation_on_two_processes_gives_exactly_the_scores_of_one(pooling: st
     finally:
         torch.set_num_threads(threads)
     assert run_processes(_validation_scores, WORLD, pooling) == [expected, expected]
-
-
-def _draws() -> tuple[Tensor, Tensor]:
-    shared = torch.randn(3, generator=step_generator(7, "noise", 5))
-    with step_draws(7, 0, 5, torch.device("cpu")):
-        return shared, torch.rand(3)
-
-
-def test_noise_is_shared_and_dropout_is_not() -> None:
-    (noise0, dropout0), (noise1, dropout1) = run_processes(_draws, WORLD)
-    assert torch.equal(noise0, noise1)
-    assert not torch.equal(dropout0, dropout1)
 
 
 def test_outside_a_step_a_plug_in_draws_on_from_where_torch_is() -> None:

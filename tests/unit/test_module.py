@@ -210,20 +210,11 @@ def test_a_module_without_a_head_takes_off_the_head_of_an_earlier_module(encoder
     assert module.views_of(batches(encoder)[0]).anchor.shape == (8, 32)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [(b"", "no checkpoint"), (b"PK\x03\x04 nonsense", "no checkpoint"), (None, "not one of sentrep")],
-)
-def test_damaged_and_foreign_checkpoints_are_refused(content: bytes | None, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "x.ckpt"
-    if content is None:
-        torch.save({"state_dict": {}}, path)
-    else:
-        path.write_bytes(content)
-    with pytest.raises(InputError, match=message):
-        SentRepModule.load_from_checkpoint(path)
-    with pytest.raises(InputError, match=message):
-        SentenceEncoder.from_pretrained(path)
+def test_a_checkpoint_of_another_library_is_refused(tmp_path: Path) -> None:
+    torch.save({"state_dict": {}}, tmp_path / "x.ckpt")
+    for load in (SentRepModule.load_from_checkpoint, SentenceEncoder.from_pretrained):
+        with pytest.raises(InputError, match="not one of sentrep"):
+            load(tmp_path / "x.ckpt")
 
 
 @pytest.mark.parametrize("strategy", [FSDPStrategy(), ModelParallelStrategy()])

@@ -94,9 +94,3 @@ def test_a_cut_file_is_noticed(kept: float, tmp_path: Path) -> None:
     path.write_bytes(whole[: int(kept if kept > 1 else kept * len(whole))])
     with pytest.raises(InputError, match=r"x\.ckpt: is no checkpoint, damaged or cut off"):
         verify(path)
-
-
-def test_nothing_is_run_from_a_file(tmp_path: Path) -> None:
-    torch.save({"x": Path("a")}, tmp_path / "x.ckpt")
-    with pytest.raises(Exception, match="weights_only"):
-        AtomicCheckpointIO().load_checkpoint(tmp_path / "x.ckpt")

@@ -12,7 +12,6 @@ import yaml
 
 from sentrep.cli import main
 from sentrep.cli.errors import UsageError
-from sentrep.cli.layers import whole_tree
 from sentrep.cli.recipe import merged, read, resolved, value_of, with_flags
 from sentrep.cli.run_folder import run_name
 from sentrep.cli.words import sort_words, split
@@ -27,11 +26,6 @@ PLUGIN = {"class_path": "Contrastive", "init_args": {"temperature": 0.05, "label
 def merge(base: Any, new: Any) -> Any:
     """One value over another, each at the same place of a tree."""
     return merged([{"here": base}, {"here": new}])["here"]
-
-
-def settings_of(words: list[str]) -> dict[str, Any]:
-    """The whole configuration of ``sentrep fit`` with these words."""
-    return whole_tree("fit", *sort_words(split(words)))
 
 
 def test_arguments_may_be_given_without_init_args() -> None:
@@ -188,20 +182,6 @@ def test_a_prompt_arrives_as_it_was_written(
 )
 def test_the_first_file_names_the_run(file: str, name: str) -> None:
     assert run_name([file, "configs/overrides/minilm.yaml"]) == name
-
-
-@pytest.mark.parametrize(
-    ("words", "place"),
-    [
-        ([], "runs"),
-        (["--trainer.default_root_dir=elsewhere"], "elsewhere"),
-        (["--trainer.default_root_dir=elsewhere", "--trainer.logger.save_dir=logs"], "logs"),
-        (["--trainer.default_root_dir=elsewhere", "--trainer.logger=false"], None),
-    ],
-)
-def test_the_run_lies_in_the_root_that_was_asked_for(words: list[str], place: str | None) -> None:
-    logger = settings_of(words)["trainer"]["logger"]
-    assert (logger["init_args"]["save_dir"] if isinstance(logger, dict) else None) == place
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,7 @@ def test_the_thesis_seeds_come_first_and_further_ones_are_always_the_same() -> N
     assert seed_list("3,1") == seed_list("[3, 1]") == [3, 1]
 
 
-def test_a_recipe_and_its_variants_are_trained_tested_and_compared_once(
-    here: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recipe_and_its_variants_are_trained_tested_and_compared_once(here: list[str]) -> None:
     Path("over.yaml").write_text("model: {warmup_steps: 1}\n")
     variants = ["--variant=small=--data.batch_size 2 -c 'over.yaml'"]
     assert main([*FIT, *variants, "--seeds", "3,1"]) == 0
@@ -87,12 +85,6 @@ def test_a_recipe_and_its_variants_are_trained_tested_and_compared_once(
         expected = model.pairwise_cosine(pairs.first, pairs.second).numpy()
         np.testing.assert_allclose(frame["cosine"], expected, rtol=0, atol=1e-6)
         np.testing.assert_array_equal(frame["gold"], pairs.scores)
-    assert [row[:2] for row in table_rows(Path("runs/run/report.md"))[2:]] == [
-        ["run", "2"],
-        ["small", "2"],
-    ]
-    record = json.loads(Path("runs/run/report.json").read_text())
-    assert record["rows"]["run"]["verdict"] == "baseline"
     report = Path("runs/run/report.md").read_text()
     here.clear()
     assert main([*FIT, *variants, "--seeds", "3,1"]) == 0
@@ -102,7 +94,6 @@ def test_a_recipe_and_its_variants_are_trained_tested_and_compared_once(
     assert {name.split()[1] for name in here} == {"run/2", "small/2"}
     assert main([*FIT, *variants, "--seeds", "3,1"]) == 0
     assert Path("runs/run/report.md").read_text() == report  # of the seeds asked for
-    capsys.readouterr()
 
 
 WRONG: dict[str, tuple[list[str], str]] = {
@@ -279,7 +270,6 @@ def test_a_failed_run_is_reported_and_does_not_stop_the_others(
     assert main([*words, "1,2"]) == 1
     assert "low, seed 2: it broke" in capsys.readouterr().err
     assert [row[:2] for row in table_rows(Path("runs/run/report.md"))[2:]] == [["run", "2"], ["low", "1"]]
-    assert "low" in " ".join(Path("runs/run/report.md").read_text().split())
 
 
 @pytest.fixture
@@ -294,19 +284,10 @@ def test_the_rows_of_a_table_stand_beside_what_the_paper_printed(
     words = ["fit", "--table", table, "--data.test", "[dev.csv]", "-c", "over.yaml", "--seeds", "1,2"]
     Path("over.yaml").write_text("model: {encoder: {pooling: mean}}")  # is for the rows that train
     assert main(words) == 0, capsys.readouterr().err
-    assert sorted(set(here)) == sorted(
-        [
-            "test cls/1",
-            *(f"{what} {row}/{seed}" for what in ("fit", "test") for row in ("whole", "noise-0.8") for seed in (1, 2)),
-        ]
-    )
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "Published: one seed. The scores here are over dev." in printed
-    record: dict[str, Any] = json.loads(Path("runs/table/report.json").read_text(encoding="utf-8"))
-    rows = record["rows"]
+    trained = {f"{what} {row}/{seed}" for what in ("fit", "test") for row in ("whole", "noise-0.8") for seed in (1, 2)}
+    assert {*here} == {"test cls/1", *trained}
+    rows = json.loads(Path("runs/table/report.json").read_text(encoding="utf-8"))["rows"]
     assert (list(rows), rows["whole"]["verdict"]) == (["cls", "whole", "noise-0.8"], "baseline")
-    assert rows["noise-0.8"]["published difference"] == -2.4
-    assert rows["noise-0.8"]["published difference sd"] == pytest.approx(1.3)
     assert (rows["cls"]["seeds"], rows["cls"]["mean sd"]) == (1, None)
     config = yaml.safe_load(Path("run.yaml").read_text())["model"]["encoder"]
     torch.manual_seed(1)
@@ -317,11 +298,8 @@ def test_the_rows_of_a_table_stand_beside_what_the_paper_printed(
     cells = {label: row for label, *row in table_rows(Path("runs/table/report.md"))}
     assert "61.30" in cells["glove"]
     assert cells["noise-0.8"][5:7] == ["74.80 ± 1.20", "-2.40 ± 1.30"]
-    assert Path("runs/table/report.md").read_text(encoding="utf-8").startswith("# Table 2\n")
     assert main([*words, "--row", "whole,noise-0.8"]) == 0  # finished
-    cells = {label: row for label, *row in table_rows(Path("runs/table/report.md"))}
-    assert set(cells) >= {"whole", "noise-0.8"}
-    assert "glove" not in cells
+    assert [label for label, *_ in table_rows(Path("runs/table/report.md"))[2:]] == ["whole", "noise-0.8"]
 
 
 def test_what_a_paper_printed_is_no_setting_and_a_changed_row_is_refused(

@@ -15,7 +15,7 @@ import yaml
 from lightning.pytorch import Callback
 
 from sentrep.cli import main
-from support import forked, write_workplace
+from support import fit, forked, write_workplace
 
 MY_OBJECTIVE = '''
 from sentrep import Objective
@@ -36,10 +36,6 @@ class MyObjective(Objective):
     def forward(self, views, batch):
         return self.strength * views.anchor.square().mean()
 '''
-
-
-def fit(*words: str) -> int:
-    return main(["fit", "-c", "run.yaml", *words])
 
 
 def saved_config(folder: Path, version: int = 0, name: str = "run") -> dict:
@@ -144,14 +140,6 @@ def test_files_and_flags_end_in_the_config(workplace: Path) -> None:
     assert config["data"]["batch_size"] == 8
     assert config["checkpoint"] is config["collapse"] is None
     assert not (workplace / "runs/run/version_0/checkpoints").exists()
-
-
-def test_without_validation_sets_the_last_checkpoint_is_kept(workplace: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO", logger="lightning.pytorch.utilities.rank_zero"):
-        assert fit("--data.val=[]", "--trainer.max_steps=3", "--checkpoint.every_n_train_steps=1") == 0
-    assert "no validation set: the last checkpoint is kept" in caplog.text
-    names = {path.name for path in (workplace / "runs/run/version_0/checkpoints").iterdir()}
-    assert names == {"last.ckpt"}
 
 
 @pytest.mark.parametrize(
@@ -269,10 +257,3 @@ def test_a_class_of_the_user_with_the_name_of_the_recipes_class_is_built(workpla
     said = Path("said.txt").read_text()
     assert "model.objectives.simcse: 'mine.Contrastive' in the checkpoint, 'Contrastive' now" in said
     assert "model.optimizer: 'mine.AdamW' in the checkpoint, 'AdamW' now" in said
-
-
-def test_a_callback_is_added_and_configured(workplace: Path) -> None:
-    words = ["--trainer.callbacks=LearningRateMonitor", "--trainer.callbacks.logging_interval=step"]
-    assert fit(*words, "--trainer.max_steps=1") == 0
-    callback = saved_config(workplace)["trainer"]["callbacks"]
-    assert callback["init_args"]["logging_interval"] == "step"

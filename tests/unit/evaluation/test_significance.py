@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,35 +95,36 @@ def test_an_influence_is_the_derivative_by_the_weight_of_a_pair() -> None:
         assert found[row, pair] == pytest.approx(24 * (up - down) / 2e-4, abs=1e-4)
 
 
-def test_paired_without_pairs_is_student_s_test_of_the_differences() -> None:
-    recipe, baseline = alone(71.0, 74.5, 73.0, 70.0), alone(70.0, 72.0, 73.5, 68.0)
-    found = compare(recipe, baseline)
-    test = scipy.stats.ttest_rel(recipe.per_seed, baseline.per_seed)
+def assert_is_test(found: Difference, test: Any, shift: float = 0.0) -> None:
+    """The p value and the interval of a t-test of scipy's, whose differences are smaller by a shift."""
     interval = test.confidence_interval(0.95)
-    assert numbers(found) == pytest.approx([1.25, interval.low, interval.high, test.pvalue])
-    assert (found.paired, found.seeds) == (True, 4)
+    assert numbers(found)[1:] == pytest.approx([interval.low - shift, interval.high - shift, test.pvalue])
+
+
+RUNS, OTHERS = alone(71.0, 74.5, 73.0, 70.0), alone(70.0, 72.0, 73.5, 68.0)
+
+
+def test_paired_without_pairs_is_student_s_test_of_the_differences() -> None:
+    found = compare(RUNS, OTHERS)
+    assert_is_test(found, scipy.stats.ttest_rel(RUNS.per_seed, OTHERS.per_seed))
+    assert (found.mean, found.paired, found.seeds) == (1.25, True, 4)
 
 
 def test_unpaired_without_pairs_is_welch_s_test() -> None:
-    recipe, baseline = alone(71.0, 74.5, 73.0, 70.0), alone(70.0, 72.0, 73.5, 68.0, 69.0)
-    found = compare(recipe, baseline)
-    test = scipy.stats.ttest_ind(recipe.per_seed, baseline.per_seed, equal_var=False)
-    interval = test.confidence_interval(0.95)
-    assert numbers(found) == pytest.approx([1.625, interval.low, interval.high, test.pvalue])
-    assert (found.paired, found.seeds) == (False, 4)
-    other = compare(recipe, dataclasses.replace(recipe, seeds=(5, 6, 7, 8)))  # the same number is not the same seeds
+    more = alone(70.0, 72.0, 73.5, 68.0, 69.0)
+    found = compare(RUNS, more)
+    assert_is_test(found, scipy.stats.ttest_ind(RUNS.per_seed, more.per_seed, equal_var=False))
+    assert (found.mean, found.paired, found.seeds) == (1.625, False, 4)
+    other = compare(RUNS, dataclasses.replace(RUNS, seeds=(5, 6, 7, 8)))  # the same number is not the same seeds
     assert (other.paired, other.p_value) == (False, 1.0)
 
 
 def test_what_trains_nothing_is_paired_with_every_seed() -> None:
-    trained, untrained = alone(71.0, 74.5, 73.0, 70.0), alone(69.0, seeds=(1,), fixed=True)
-    test = scipy.stats.ttest_1samp(trained.per_seed, 69.0)
-    interval = test.confidence_interval(0.95)
-    found = compare(trained, untrained)
-    assert numbers(found) == pytest.approx([3.125, interval.low - 69, interval.high - 69, test.pvalue])
-    assert (found.paired, found.seeds) == (True, 4)
-    turned = compare(untrained, trained)
-    assert numbers(turned) == pytest.approx([-3.125, 69 - interval.high, 69 - interval.low, test.pvalue])
+    untrained = alone(69.0, seeds=(1,), fixed=True)
+    found, turned = compare(RUNS, untrained), compare(untrained, RUNS)
+    assert_is_test(found, scipy.stats.ttest_1samp(RUNS.per_seed, 69.0), 69.0)
+    assert (found.mean, found.paired, found.seeds) == (3.125, True, 4)
+    assert numbers(turned) == pytest.approx([-3.125, -found.high, -found.low, found.p_value])
 
 
 def pair_variance(recipe: RecipeScores, baseline: RecipeScores, paired: bool) -> float:

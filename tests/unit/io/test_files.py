@@ -4,44 +4,44 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import stat
-import subprocess
-import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from sentrep.io.files import BusyError, atomic_folder, atomic_write, hold, remove_leftovers, write_text
-
-_WRITE_SLOWLY = """
-import sys, time
-from sentrep.io.files import atomic_write
-with atomic_write(sys.argv[1], "w") as file:
-    file.write("half")
-    file.flush()
-    print("writing", flush=True)
-    time.sleep(60)
-"""
-
-_HOLD = """
-import sys, time
-from sentrep.io.files import hold
-with hold(sys.argv[1], "x"):
-    print("holding", flush=True)
-    time.sleep(60)
-"""
+from support import forked
 
 
-@pytest.fixture
-def slow_writer(tmp_path: Path) -> subprocess.Popen[str]:
-    process = subprocess.Popen([sys.executable, "-c", _WRITE_SLOWLY, str(tmp_path / "a")], stdout=-1, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "writing\n"
-    yield process
+def write_slowly(path: Path) -> None:
+    """What a process is killed in."""
+    with atomic_write(path, "w") as file:
+        file.write("half")
+        file.flush()
+        (path.parent / "begun").touch()
+        time.sleep(60)
+
+
+def keep(path: Path) -> None:
+    """Hold a lock until this process is killed."""
+    with hold(path, "x"):
+        (path.parent / "begun").touch()
+        time.sleep(60)
+
+
+@contextlib.contextmanager
+def beginning(function: Callable[[Path], None], path: Path) -> Iterator[None]:
+    """A process of its own that has begun, and is killed at the end."""
+    process = forked(function, path)
+    while not (path.parent / "begun").exists():
+        assert process.is_alive()
+        time.sleep(0.01)
+    (path.parent / "begun").unlink()
+    yield
     process.kill()
-    process.wait()
+    process.join()
 
 
 def test_a_failed_write_leaves_the_older_file_and_nothing_else(tmp_path: Path) -> None:
@@ -61,11 +61,9 @@ def test_the_rights_are_those_of_the_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o664
 
 
-def test_what_a_killed_process_left_is_removed_and_nothing_else(
-    tmp_path: Path, slow_writer: subprocess.Popen[str]
-) -> None:
-    slow_writer.send_signal(signal.SIGKILL)
-    slow_writer.wait()
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    with beginning(write_slowly, tmp_path / "a"):
+        assert len(list(tmp_path.iterdir())) == 1
     (tmp_path / ".of.others.tmp").touch()
     write_text(tmp_path / "a", "again")
     remove_leftovers(tmp_path)
@@ -93,13 +91,9 @@ def test_of_folders_written_at_once_one_appears_and_what_was_killed_goes(tmp_pat
 
 
 def test_a_lock_is_refused_until_its_holder_ends(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", _HOLD, str(tmp_path / "lock")], stdout=-1, text=True)
-    assert process.stdout is not None
-    process.stdout.readline()
-    with pytest.raises(BusyError, match="another process is at work on the run"), hold(tmp_path / "lock", "the run"):
+    busy = pytest.raises(BusyError, match="another process is at work on the run")
+    with beginning(keep, tmp_path / "lock"), busy, hold(tmp_path / "lock", "the run"):
         pass
-    process.kill()
-    process.wait()
     start = time.monotonic()
     with hold(tmp_path / "lock", "the run"):
         assert time.monotonic() - start < 5

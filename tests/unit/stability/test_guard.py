@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from lightning import Trainer
 from lightning.pytorch import Callback
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor
 
-from sentrep import Objective, SentRepModule
+from sentrep import Objective, SentRepModule, distributed
 from sentrep.errors import InputError
 from sentrep.negatives import MemoryBank
 from sentrep.objectives import Contrastive
@@ -94,26 +93,27 @@ def test_a_bad_step_is_left_out(what: str, tmp_path: Path) -> None:
     assert written["step"] == BAD
 
 
-@pytest.mark.filterwarnings("ignore:MemoryBank")
-def test_stop_leaves_a_checkpoint_from_before(tmp_path: Path) -> None:
-    watch = Watch()
-    with pytest.raises(
-        InputError,
-        match=rf"^step {BAD}: the loss is nan \(objective poison\), so training stops; the rows of its batch .*",
-    ):
-        fit(tmp_path, NonFiniteGuard(), Poison(), accumulate=2, watch=watch)
-    (path,) = tmp_path.glob("*.ckpt")
+def assert_one_sound_checkpoint(folder: Path) -> None:
+    """Of the step before the bad one."""
+    (path,) = folder.glob("*.ckpt")
     checkpoint = torch.load(path, weights_only=True)
     assert checkpoint["global_step"] == BAD - 1
     assert all(value.isfinite().all() for value in checkpoint["state_dict"].values() if isinstance(value, Tensor))
-    assert json.loads((tmp_path / f"nonfinite-step={BAD}.json").read_text())["rows"] == watch.rows[BAD]
 
 
-@pytest.mark.parametrize("at_the_end", [False, True])
 @pytest.mark.filterwarnings("ignore:MemoryBank")
-def test_a_late_look_never_saves_spoiled_weights(
-    at_the_end: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_leaves_a_checkpoint_from_before(tmp_path: Path) -> None:
+    watch = Watch()
+    says = rf"^step {BAD}: the loss is nan \(objective poison\), so training stops; the rows of its batch .*"
+    with pytest.raises(InputError, match=says):
+        fit(tmp_path, NonFiniteGuard(), Poison(), accumulate=2, watch=watch)
+    assert_one_sound_checkpoint(tmp_path)
+    assert rows_written(tmp_path, BAD) == watch.rows[BAD]
+
+
+@pytest.mark.parametrize("steps", [5, BAD], ids=["within the training", "at its end"])
+@pytest.mark.filterwarnings("ignore:MemoryBank")
+def test_a_late_look_never_saves_spoiled_weights(steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way of CUDA, on a CPU: the step is made before it is judged."""
     start = NonFiniteGuard.on_train_start
 
@@ -123,11 +123,8 @@ def test_a_late_look_never_saves_spoiled_weights(
 
     monkeypatch.setattr(NonFiniteGuard, "on_train_start", look_late)
     with pytest.raises(InputError, match=f"^step {BAD}: the loss is nan"):
-        fit(tmp_path, NonFiniteGuard(), Poison(), steps=BAD if at_the_end else 5)
-    (path,) = tmp_path.glob("*.ckpt")
-    checkpoint = torch.load(path, weights_only=True)
-    assert checkpoint["global_step"] == BAD - 1
-    assert all(value.isfinite().all() for value in checkpoint["state_dict"].values() if isinstance(value, Tensor))
+        fit(tmp_path, NonFiniteGuard(), Poison(), steps=steps)
+    assert_one_sound_checkpoint(tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore:MemoryBank", "ignore:step")
@@ -145,60 +142,55 @@ def test_the_count_goes_on_after_a_resume() -> None:
     assert other.skipped == 4
 
 
+def begin(guard: NonFiniteGuard, folder: Path, scaler: Any = None) -> SimpleNamespace:
+    """The trainer of a run that begins on a CPU: what the guard asks of it."""
+    trainer = SimpleNamespace(
+        global_step=0, scaler=scaler, log_dir=str(folder / "logs"), default_root_dir=str(folder),
+        checkpoint_callbacks=[ModelCheckpoint(folder, save_on_exception=True)],
+    )  # fmt: skip
+    guard.on_train_start(trainer, SimpleNamespace(device=torch.device("cpu")))  # type: ignore[arg-type]
+    return trainer
+
+
+def judge(
+    guard: NonFiniteGuard, trainer: SimpleNamespace, terms: dict[str, float], gradient: float = 1.0, inner: bool = False
+) -> None:
+    """A step whose loss is the sum of these terms, those of the module or of a part of it."""
+    weight, module = torch.nn.Parameter(torch.ones(2)), torch.nn.ModuleDict({"inner": torch.nn.Module()})
+    weight.grad = torch.full((2,), gradient)
+    losses = {name: torch.tensor(value) for name, value in terms.items()}
+    owner: Any = module["inner"] if inner else module
+    owner.terms = StepTerms(None, losses, {}, torch.tensor([7 + distributed.rank()]), None)  # type: ignore[arg-type]
+    guard.on_before_backward(trainer, module, torch.tensor(sum(terms.values())))  # type: ignore[arg-type]
+    guard.on_before_optimizer_step(trainer, module, torch.optim.SGD([weight]))  # type: ignore[arg-type]
+
+
+def rows_written(folder: Path, step: int) -> Any:
+    """The rows of a bad step."""
+    (file,) = folder.rglob(f"nonfinite-step={step}.json")
+    return json.loads(file.read_text())["rows"]
+
+
 def test_what_is_a_part_of_another_module_is_found(tmp_path: Path) -> None:
-    guard, whole, inner = NonFiniteGuard("skip"), torch.nn.Module(), torch.nn.Module()
-    guard._folder = tmp_path
-    inner.terms = StepTerms(None, {"simcse": torch.tensor(torch.nan)}, {}, torch.tensor([7]), None)  # type: ignore[arg-type, assignment]
-    whole.inner = inner
-    guard.on_before_backward(None, whole, torch.tensor(torch.nan))  # type: ignore[arg-type]
-    trainer = SimpleNamespace(global_step=0, scaler=None)
+    guard = NonFiniteGuard("skip")
     with pytest.warns(UserWarning, match=r"objective simcse"), pytest.raises(SkippedStep):
-        guard.on_before_optimizer_step(trainer, None, torch.optim.SGD([torch.nn.Parameter(torch.ones(2))]))  # type: ignore[arg-type]
-    assert json.loads((tmp_path / "nonfinite-step=1.json").read_text())["rows"] == [[7]]
+        judge(guard, begin(guard, tmp_path), {"simcse": torch.nan}, inner=True)
+    assert rows_written(tmp_path, 1) == [[7]]
 
 
-def _decide(folder: str) -> bool:
+def decide(folder: str) -> bool:
     """Whether this process leaves the step out; the loss of process 1 alone is bad."""
     guard = NonFiniteGuard("skip")
-    guard._folder = Path(folder)
-    weight = torch.nn.Parameter(torch.ones(2))
-    weight.grad = torch.ones(2)
-    module = torch.nn.Module()
-    loss = torch.tensor(torch.nan if dist.get_rank() else 1.0)
-    module.terms = StepTerms(None, {}, {}, torch.tensor([dist.get_rank()]), loss)  # type: ignore[arg-type, assignment]
-    guard.on_before_backward(None, module, loss)  # type: ignore[arg-type]
-    trainer = SimpleNamespace(global_step=0, scaler=None)
     try:
-        guard.on_before_optimizer_step(trainer, None, torch.optim.SGD([weight]))  # type: ignore[arg-type]
+        judge(guard, begin(guard, Path(folder)), {"simcse": torch.nan if distributed.rank() else 1.0})
     except SkippedStep:
         return True
     return False
 
 
 def test_all_processes_decide_alike(tmp_path: Path) -> None:
-    assert run_processes(_decide, 2, str(tmp_path)) == [True, True]
-    assert json.loads((tmp_path / "nonfinite-step=1.json").read_text())["rows"] == [[0, 1]]
-
-
-def begin(guard: NonFiniteGuard, folder: Path, scaler: Any = None) -> SimpleNamespace:
-    """The trainer of a run that begins on a CPU: what the guard asks of it."""
-    saver = ModelCheckpoint(folder, save_on_exception=True)
-    trainer = SimpleNamespace(
-        global_step=0, scaler=scaler, log_dir=str(folder / "logs"), default_root_dir=str(folder),
-        checkpoint_callbacks=[saver],
-    )  # fmt: skip
-    guard.on_train_start(trainer, SimpleNamespace(device=torch.device("cpu")))  # type: ignore[arg-type]
-    return trainer
-
-
-def judge(guard: NonFiniteGuard, trainer: SimpleNamespace, terms: dict[str, float], gradient: float = 1.0) -> None:
-    """A step whose loss is the sum of these terms."""
-    weight, module = torch.nn.Parameter(torch.ones(2)), torch.nn.Module()
-    weight.grad = torch.full((2,), gradient)
-    losses = {name: torch.tensor(value) for name, value in terms.items()}
-    module.terms = StepTerms(None, losses, {}, torch.tensor([7]), None)  # type: ignore[arg-type, assignment]
-    guard.on_before_backward(trainer, module, torch.tensor(sum(terms.values())))  # type: ignore[arg-type]
-    guard.on_before_optimizer_step(trainer, module, torch.optim.SGD([weight]))  # type: ignore[arg-type]
+    assert run_processes(decide, 2, str(tmp_path)) == [True, True]
+    assert rows_written(tmp_path, 1) == [[7, 8]]
 
 
 def test_on_a_cpu_a_bad_step_ends_the_training_at_once_and_names_all_that_failed(tmp_path: Path) -> None:

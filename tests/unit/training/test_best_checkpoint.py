@@ -10,10 +10,11 @@ import torch
 from lightning.pytorch import Callback
 
 from sentrep.cli import main
+from sentrep.data import SentRepDataModule
 from sentrep.module import SentRepModule
 from sentrep.objectives import Contrastive
 from sentrep.training import BestCheckpoint
-from support import quiet_trainer, tiny_encoder, toy_data
+from support import quiet_trainer, tiny_encoder
 
 INTERRUPT = """
 import os
@@ -72,24 +73,34 @@ def test_an_exception_leaves_the_last_state_that_a_run_can_resume_from(
 
 
 class Steps(Callback):
-    """Which step ``last.ckpt`` holds when a step ends."""
+    """Which step ``last.ckpt`` holds when a step ends; by its own score, the first validation is the best."""
 
     def __init__(self, folder: Path) -> None:
         self.file, self.seen = folder / "last.ckpt", list[int]()
+
+    def on_validation_epoch_end(self, trainer: Any, module: Any) -> None:
+        module.log("val/steps", float(trainer.global_step))
 
     def on_train_batch_end(self, *_: Any) -> None:
         self.seen.append(torch.load(self.file, weights_only=True)["global_step"] if self.file.exists() else 0)
 
 
 @pytest.mark.parametrize(
-    ("when", "seen"),
-    [({"every_n_train_steps": 2}, [0, 0, 2, 2]), ({}, [0] * 4)],
+    ("saver", "validations", "seen"),
+    [
+        ({"monitor": "val/sts", "every_n_train_steps": 2}, 0, [0, 0, 2, 2, 4, 4]),
+        ({"monitor": "val/sts"}, 0, [0] * 6),
+        ({"monitor": "val/steps", "mode": "min"}, 1, [0, 0, 2, 2, 4, 4]),
+    ],
+    ids=["by the step", "at the end alone", "at every validation and not only the best"],
 )
-def test_last_is_written_between_validations(when: dict[str, Any], seen: list[int], tmp_path: Path) -> None:
-    saver = BestCheckpoint(monitor="val/sts", dirpath=tmp_path, save_last=True, **when)
+def test_last_is_written(saver: dict[str, Any], validations: int, seen: list[int], tmp_path: Path) -> None:
     steps = Steps(tmp_path)
-    trainer = quiet_trainer(max_steps=4, limit_val_batches=0, callbacks=[saver, steps])
-    trainer.fit(SentRepModule(tiny_encoder(), [Contrastive()], seed=0), toy_data())
+    callbacks = [BestCheckpoint(dirpath=tmp_path, save_last=True, **saver), steps]
+    when = {"val_check_interval": 2, "check_val_every_n_epoch": None, "limit_val_batches": validations}
+    trainer = quiet_trainer(max_steps=6, callbacks=callbacks, **when)
+    data = SentRepDataModule("toy", val=["toy-dev"], batch_size=4)
+    trainer.fit(SentRepModule(tiny_encoder(), [Contrastive()], seed=0), data)
     assert steps.seen == seen
-    assert [path.name for path in tmp_path.iterdir()] == ["last.ckpt"]
-    assert torch.load(tmp_path / "last.ckpt", weights_only=True)["global_step"] == 4
+    kept = {path.name.split("-")[0]: torch.load(path, weights_only=True)["global_step"] for path in tmp_path.iterdir()}
+    assert kept == {"last.ckpt": 6, **({"step=2": 2} if validations else {})}
