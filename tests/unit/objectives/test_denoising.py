@@ -67,7 +67,7 @@ CASES: dict[str, dict[str, Any]] = {
 def test_loss_and_gradient_equal_the_plain_way(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No gradient flows through the decoder's input, which the reference reads without a graph.
 
-    `tests/decoders` compares the gradients of the decoder's own weights.
+    `tests/unit/decoders` compares the gradients of the decoder's own weights.
     """
     how = {"head": None, "paired": True, "shuffled": False, "known": True, **CASES[case]}
     head = ProjectionHead("linear", out_features=how.pop("head"))
