@@ -30,6 +30,7 @@ from sentrep.cli.words import sort_words, split
 from sentrep.encoder import Dense
 from sentrep.evaluation import Evaluation
 from sentrep.evaluation.comparison import Comparison
+from sentrep.evaluation.published import Published
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.significance import RecipeScores
 from sentrep.io.text import markdown_text, printable
@@ -103,34 +104,30 @@ def test_foreign_classes_are_refused(
     assert Spy.built == 0
 
 
-def test_a_foreign_class_is_built_for_those_who_trust_the_file(checkpoint: dict[str, Any], tmp_path: Path) -> None:
+@pytest.fixture
+def stranger(checkpoint: dict[str, Any], tmp_path: Path) -> Path:
+    """A checkpoint that asks for a foreign class."""
     checkpoint["hyper_parameters"]["objectives"] = {"x": {"class_path": SPY}}
-    path = written(checkpoint, tmp_path)
-    module = SentRepModule.load_from_checkpoint(path, strict=False, trust_plugins=True)
+    return written(checkpoint, tmp_path)
+
+
+def test_a_foreign_class_is_built_for_those_who_trust_the_file(stranger: Path) -> None:
+    module = SentRepModule.load_from_checkpoint(stranger, strict=False, trust_plugins=True)
     assert type(module.objectives.terms["x"]).__name__ == "Spy"
-    again = SentRepModule.load_from_checkpoint(path, strict=False, objectives={"mine": Contrastive()})
+    again = SentRepModule.load_from_checkpoint(stranger, strict=False, objectives={"mine": Contrastive()})
     assert list(again.objectives.terms) == ["mine"]
 
 
-@pytest.mark.parametrize("trust", [[], ["--trust-plugins"], ["--trust_plugins=true"]])
-def test_the_command_line_asks_for_trust(trust: list[str], checkpoint: dict[str, Any], tmp_path: Path) -> None:
-    checkpoint["hyper_parameters"]["objectives"] = {"x": {"class_path": SPY}}
-    path = written(checkpoint, tmp_path)
-    words = sort_words(split(["--ckpt_path", str(path), *trust]))
-    if trust:
-        assert whole_tree("test", *words)["model"] == recorded_arguments(checkpoint, path)
-    else:
-        with pytest.raises(InputError, match="--trust_plugins"):
-            whole_tree("test", *words)
-
-
-def test_a_class_that_the_user_names_himself_is_trusted(checkpoint: dict[str, Any], tmp_path: Path) -> None:
-    checkpoint["hyper_parameters"]["objectives"] = {"x": {"class_path": SPY}}
-    path = written(checkpoint, tmp_path)
-    (tmp_path / "mine.yaml").write_text(json.dumps({"model": {"objectives": {"x": {"class_path": SPY}}}}))
-    saved = recorded_arguments(checkpoint, path)
-    for words in (["-c", str(tmp_path / "mine.yaml")], ["--model.objectives.x", SPY]):
-        assert whole_tree("test", *sort_words(split(["--ckpt_path", str(path), *words])))["model"] == saved
+def test_the_command_line_asks_for_trust(stranger: Path) -> None:
+    """But for a class that the user names himself."""
+    (stranger.parent / "mine.yaml").write_text(json.dumps({"model": {"objectives": {"x": {"class_path": SPY}}}}))
+    command = ["--ckpt_path", str(stranger)]
+    saved = recorded_arguments(torch.load(stranger, weights_only=True), stranger)
+    trusted = [["--trust-plugins"], ["--trust_plugins=true"], ["--model.objectives.x", SPY]]
+    for words in (*trusted, ["-c", str(stranger.parent / "mine.yaml")]):
+        assert whole_tree("test", *sort_words(split([*command, *words])))["model"] == saved
+    with pytest.raises(InputError, match="--trust_plugins"):
+        whole_tree("test", *sort_words(split(command)))
 
 
 def test_the_command_line_refuses_a_checkpoint(
@@ -141,16 +138,15 @@ def test_the_command_line_refuses_a_checkpoint(
     assert "it asks for 'os.system'" in capsys.readouterr().err
 
 
-def test_the_encoder_alone_builds_no_objective(checkpoint: dict[str, Any], tmp_path: Path) -> None:
-    checkpoint["hyper_parameters"]["objectives"] = {"x": {"class_path": SPY}}
-    path = written(checkpoint, tmp_path)
+def test_the_encoder_alone_builds_no_objective(stranger: Path, tmp_path: Path) -> None:
     Spy.built = 0
-    SentenceEncoder.from_pretrained(path)
+    SentenceEncoder.from_pretrained(stranger)
     (tmp_path / "lines.txt").write_text("a dog\n")
-    assert main(["encode", str(path), "--input", str(tmp_path / "lines.txt"), "--output", str(tmp_path / "v.npy")]) == 0
-    assert main(["export", str(path), "--output", str(tmp_path / "model")]) == 0
+    model, output = str(stranger), str(tmp_path / "v.npy")
+    assert main(["encode", model, "--input", str(tmp_path / "lines.txt"), "--output", output]) == 0
+    assert main(["export", model, "--output", str(tmp_path / "model")]) == 0
     (tmp_path / "pairs.csv").write_text("sentence1,sentence2,score\na dog,a cat,1\na dog,the hound,4\n")
-    assert main(["evaluate", str(path), "--sets", str(tmp_path / "pairs.csv")]) == 0
+    assert main(["evaluate", model, "--sets", str(tmp_path / "pairs.csv")]) == 0
     assert Spy.built == 0
 
 
@@ -345,18 +341,18 @@ def test_a_report_shows_hostile_texts_as_they_are(name: str, tmp_path: Path) -> 
     assert "\x1b" not in "".join([screen.getvalue(), *(path.read_text("utf-8") for path in tmp_path.iterdir())])
 
 
-def test_names_are_harmless_in_a_comparisons_report_and_picture(tmp_path: Path) -> None:
+def test_texts_are_harmless_in_a_comparisons_report_and_picture(tmp_path: Path) -> None:
     names = [*HOSTILE.values(), "$\\frac{x$", "$\\undefined$"]
     gold = {"a": np.arange(5.0)}
     recipes = {name: RecipeScores((0,), {"a": np.arange(5.0)[None] + row}, gold) for row, name in enumerate(names)}
-    Comparison(recipes, names[0]).write(tmp_path)
-    for report in ("report.csv", "report.md", "report.tex"):
-        text = (tmp_path / report).read_text(encoding="utf-8")
-        assert not re.search("[\x1b\u202e]", text)
-    assert "<script>" not in (tmp_path / "report.md").read_text(encoding="utf-8")
-    drawn = (tmp_path / "report.svg").read_text(encoding="utf-8")
-    assert "<script>" not in drawn
-    assert not re.search("[\x1b\u202e]", drawn)
+    for text in HOSTILE.values():
+        comparison = Comparison(recipes, names[0], Published(text, text, {names[1]: (70.1, None)}))
+        comparison.print(Console(width=400, file=(screen := io.StringIO())))
+        assert HOSTILE["colour"] in screen.getvalue()
+        comparison.write(tmp_path)
+        reports = [(tmp_path / f"report.{kind}").read_text(encoding="utf-8") for kind in ("csv", "md", "tex", "svg")]
+        assert not re.search("[\x1b\u202e]", "".join([screen.getvalue(), *reports]))
+        assert not any("<script>" in report for report in (reports[1], reports[3]))
 
 
 def test_messages_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -100,13 +101,8 @@ def test_schedules(scheduler: Any, warmup: float, expected: list[float], encoder
         def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
             rates.append(trainer.optimizers[0].param_groups[0]["lr"])
 
-    module = SentRepModule(
-        encoder,
-        [Contrastive()],
-        optimizer=lambda groups: torch.optim.SGD(groups, lr=1.0),
-        scheduler=scheduler,
-        warmup_steps=warmup,
-    )
+    how = {"optimizer": functools.partial(torch.optim.SGD, lr=1.0), "scheduler": scheduler, "warmup_steps": warmup}
+    module = SentRepModule(encoder, [Contrastive()], **how)
     quiet_trainer(callbacks=[Watch()]).fit(module, loader(batches(encoder)))
     assert rates == pytest.approx(expected)
 

@@ -7,25 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from sentrep.cli import main
-from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.evaluation.run_scores import RECORD, write_scores
 from support import table_rows
+from unit.evaluation.test_comparison import write_run
 
 
 def write_runs(*folders: str, better: str = "") -> None:
     """Finished runs, whose cosines follow the gold scores."""
     gold = np.linspace(0, 5, 60)
-    texts = [f"sentence {number}" for number in range(60)]
     for folder in folders:
         seed = int(Path(folder).name.removeprefix("seed-"))
         quality = 5.0 if better and better in folder else 0.2
         cosine = gold * quality + np.random.default_rng(seed).normal(0, 1, 60)
-        Path(folder).mkdir(parents=True)
-        write_scores(Path(folder), [ScoredPairs("dev", texts, texts, gold.tolist())], {"dev": torch.tensor(cosine)})
-        Path(folder, RECORD).write_text(json.dumps({"seed": seed, "content": Path(folder).parent.name}))
+        write_run(Path(folder), seed, cosine, gold, Path(folder).parent.name)
 
 
 @pytest.fixture
@@ -71,18 +66,3 @@ def test_what_cannot_be_compared_is_refused(
     assert main(["compare", *words]) == status
     assert says in " ".join(capsys.readouterr().err.split())
     assert not Path("comparisons").exists()
-
-
-def test_texts_of_a_table_are_printed_harmless(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    nasty = r'"\e[2J\u202e<script>[red]|x"'
-    Path("base.yaml").write_text("model: {}\n")
-    Path("table.yaml").write_text(
-        f"title: {nasty}\nbase: base.yaml\nmetric: {nasty}\nrows: {{plain: {{published: 70.1}}, good: }}",
-        encoding="utf-8",
-    )
-    assert main(["compare", "runs/plain", "runs/good", "--table", "table.yaml"]) == 0
-    printed, report = capsys.readouterr().out, Path("comparisons/report.md").read_text(encoding="utf-8")
-    assert all("script" in text and "70.10" in text for text in (printed, report))
-    assert not any(sign in text for text in (printed, report) for sign in ("\x1b", "\u202e"))
-    assert "<script>" not in report
-    assert "[red]" in printed

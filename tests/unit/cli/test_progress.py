@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sentrep.cli import main
+from support import fit
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_a_log_has_a_line_for_each_validation_or_ten_in_all(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level("INFO", logger="lightning.pytorch.utilities.rank_zero"):
-        assert main(["fit", "-c", "run.yaml", "--trainer.enable_progress_bar=true", *flags]) == 0
+        assert fit("--trainer.enable_progress_bar=true", *flags) == 0
     out, err = capsys.readouterr()
     lines = [line for line in out.splitlines() if line.startswith("step ")]
     assert [int(line.split("/")[0].removeprefix("step ")) for line in lines] == steps
@@ -38,12 +38,7 @@ def test_a_terminal_has_a_bar(
     workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert (
-        main(
-            ["fit", "-c", "run.yaml", "--trainer.enable_progress_bar=true", "--trainer.max_steps=2", "--report", "null"]
-        )
-        == 0
-    )
+    assert fit("--trainer.enable_progress_bar=true", "--trainer.max_steps=2", "--report=null") == 0
     out = capsys.readouterr().out
     assert "2/2" in out
     assert not re.search("^step ", out, re.MULTILINE)

@@ -100,10 +100,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "a variant's own seed": (["--variant", "x=--seed_everything 3"], "fit, x: --seeds sets the seeds"),
     "its own order": (["--variant", "x=--data.seed 3"], "fit, x: --seeds sets the seeds"),
     "a folder": (["--trainer.logger.save_dir", "there"], "--seeds sets the seeds and the folder"),
-    "a name twice": (
-        ["--variant", "run=--data.batch_size 2"],
-        "--variant run=--data.batch_size 2: expected a new name",
-    ),
+    "a name twice": (["--variant", "run=--data.batch_size 2"], "2: expected a new name"),
     "a name that is no folder": (["--variant", "../x=--data.batch_size 2"], "expected a new name"),
     "no flags": (["--variant", "x"], "expected a new name"),
     "no jobs": (["--jobs", "0"], "--jobs 0: expected a number from 1 on"),

@@ -17,25 +17,18 @@ from lightning.pytorch import Callback
 from sentrep.cli import main
 from support import fit, forked, write_workplace
 
-MY_OBJECTIVE = '''
+MY_OBJECTIVE = """
 from sentrep import Objective
 
 
 class MyObjective(Objective):
-    """Pulls vectors to the origin.
-
-    Args:
-        strength: how hard.
-        inner: an objective inside an objective.
-    """
-
     def __init__(self, strength: float = 1.0, inner: dict[str, Objective | None] | None = None) -> None:
         super().__init__()
         self.strength = strength
 
     def forward(self, views, batch):
         return self.strength * views.anchor.square().mean()
-'''
+"""
 
 
 def saved_config(folder: Path, version: int = 0, name: str = "run") -> dict:
@@ -67,6 +60,7 @@ def test_fit_keeps_the_best_and_the_last_checkpoint_beside_the_config(workplace:
     assert names[0] == "last.ckpt"
     assert names[1].startswith("step=")
     assert "-sts=" in names[1]
+    assert json.loads((folder / "selection.json").read_text())["labels"] == ["dev"]
     config = saved_config(workplace)
     assert config["trainer"]["use_distributed_sampler"] is False
     assert config["trainer"]["check_val_every_n_epoch"] is None  # so that val_check_interval counts across epochs
@@ -142,36 +136,23 @@ def test_files_and_flags_end_in_the_config(workplace: Path) -> None:
     assert not (workplace / "runs/run/version_0/checkpoints").exists()
 
 
+EVERY_STEP = ["--checkpoint.every_n_train_steps=1", "--trainer.log_every_n_steps=1"]
+
+
 @pytest.mark.parametrize(
-    ("words", "monitor", "mode", "name"),
-    [
-        ([], "val/sts", None, "sts"),
-        (
-            ["--checkpoint.monitor=val/dev/alignment", "--checkpoint.mode=min"],
-            *("val/dev/alignment", "min", "dev-alignment"),
-        ),
-        (
-            [
-                "--checkpoint.monitor=train/loss",
-                "--checkpoint.mode=min",
-                "--checkpoint.every_n_train_steps=1",
-                "--trainer.log_every_n_steps=1",
-            ],
-            *("train/loss", "min", "train-loss"),
-        ),
-    ],
+    ("monitor", "words", "labels"), [("val/dev/alignment", [], ["dev"]), ("train/loss", EVERY_STEP, [])]
 )
 def test_the_monitor_gives_the_name_of_the_checkpoint(
-    words: list[str], monitor: str, mode: str | None, name: str, workplace: Path, capsys: pytest.CaptureFixture[str]
+    monitor: str, words: list[str], labels: list[str], workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert fit(*words) == 0
+    assert fit(f"--checkpoint.monitor={monitor}", "--checkpoint.mode=min", *words) == 0
     settings = saved_config(workplace)["checkpoint"]["init_args"]
-    assert (settings["monitor"], settings["mode"]) == (monitor, mode)
+    assert (settings["monitor"], settings["mode"]) == (monitor, "min")
     folder = workplace / "runs/run/version_0"
     (best,) = (path.name for path in (folder / "checkpoints").glob("step=*.ckpt"))
-    assert f"-{name}=" in best
+    assert f"-{monitor.removeprefix('val/').replace('/', '-')}=" in best
     selection = json.loads((folder / "selection.json").read_text())
-    assert selection["labels"] == (["dev"] if monitor in ("val/sts", "val/dev/alignment") else [])
+    assert selection["labels"] == labels
     assert selection["reason"] in capsys.readouterr().out
     assert (folder / "metrics.csv").read_text().startswith("step,")
 

@@ -57,12 +57,12 @@ def test_the_paper_s_mean_over_the_same_sets_is_compared_where_every_row_has_one
 
 
 def write_run(
-    folder: Path, seed: int, cosine: np.ndarray, gold: np.ndarray, content: str = "x", first: int = 0
+    folder: Path, seed: int, cosine: np.ndarray, gold: np.ndarray, content: str = "x", order: int = 1
 ) -> Path:
     """A finished run of one set."""
-    texts = [f"sentence {number}" for number in range(first, first + len(gold))]
+    texts = [f"sentence {number}" for number in range(len(gold))][::order]
     folder.mkdir(parents=True)
-    write_scores(folder, [ScoredPairs("dev", texts, texts, gold.tolist())], {"dev": torch.tensor(cosine)})
+    write_scores(folder, [ScoredPairs("dev", texts, texts, gold[::order].tolist())], {"dev": torch.tensor(cosine)})
     (folder / RECORD).write_text(json.dumps({"seed": seed, "content": content, "text": content}))
     return folder
 
@@ -172,22 +172,13 @@ def test_the_dose_of_drawn_negatives_is_shown_and_a_small_one_is_no_treatment(tm
 def spoil(change: str, run: Path, found: RecipeScores) -> None:
     """Make a run that does not fit to the others."""
     gold, cosine = found.gold["dev"], found.cosines["dev"][0]
+    others = {"order": {"order": -1}, "gold": {"gold": gold + 1}, "content": {"content": "other"}, "seed": {"seed": 1}}
     shutil.rmtree(run)
-    if change == "order":
-        texts = [f"sentence {number}" for number in range(len(gold))][::-1]
-        run.mkdir()
-        write_scores(run, [ScoredPairs("dev", texts, texts, gold[::-1].tolist())], {"dev": torch.tensor(cosine)})
-        (run / RECORD).write_text(json.dumps({"seed": 0, "content": "clear", "text": "clear"}))
-    elif change == "gold":
-        write_run(run, 0, cosine, gold + 1, "clear")
-    elif change == "content":
-        write_run(run, 0, cosine, gold, "other")
-    elif change == "seed":
-        write_run(run, 1, cosine, gold, "clear")
-    else:
-        write_run(run, 0, cosine, gold, "clear")
-        name = SCORES if "scores" in change else RECORD
-        (run / name).write_bytes(b"PAR1 {" if "damaged" in change else b"")
+    write_run(run, **{"seed": 0, "cosine": cosine, "gold": gold, "content": "clear", **others.get(change, {})})
+    if change == "damaged scores":
+        (run / SCORES).write_bytes(b"PAR1 {")
+    if change == "empty record":
+        (run / RECORD).write_bytes(b"")
 
 
 @pytest.mark.parametrize(
