@@ -17,50 +17,46 @@ N, K, M, WIDTH = 13, 17, 6, 5
 
 def inputs(dtype: torch.dtype = torch.float64) -> list[Tensor]:
     generator = torch.Generator().manual_seed(0)
-    return [torch.randn(rows, WIDTH, generator=generator).to(dtype).requires_grad_() for rows in (N, K, M)]
+    shapes = [(N, WIDTH), (K, WIDTH), (M, WIDTH), (N, 3, WIDTH)]  # the last are negatives of each query alone
+    return [torch.randn(shape, generator=generator).to(dtype).requires_grad_() for shape in shapes]
 
 
-def options(negatives: Tensor | None, weighted: bool, smoothing: float, negative_weight: float) -> dict[str, Any]:
+def options(
+    negatives: Tensor | None, own: Tensor | None, weighted: bool, smoothing: float, weight: float
+) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(1)
-    weights = 2 * torch.rand(N, K + (0 if negatives is None else M), generator=generator, dtype=torch.float64)
+    columns = K + (0 if negatives is None else M) + (0 if own is None else own.shape[1])
+    weights = 2 * torch.rand(N, columns, generator=generator, dtype=torch.float64)
     weights[weights < 0.5] = 0.0
     return {
         "temperature": 0.1,
         "positives": torch.randperm(K, generator=generator)[:N],
         "negatives": negatives,
+        "row_negatives": own,
         "weights": weights if weighted else None,
         "label_smoothing": smoothing,
-        "negative_weight": negative_weight,
+        "negative_weight": weight,
     }
-
-
-def test_negatives_of_each_query_alone_are_cut_into_blocks_with_them() -> None:
-    results = []
-    generator = torch.Generator().manual_seed(2)
-    own = torch.randn(N, 3, WIDTH, generator=generator, dtype=torch.float64).requires_grad_()
-    weights = torch.rand(N, K + M + 3, generator=generator)
-    for block in (0, 4):
-        tensors = [*inputs(), own]
-        chosen = options(tensors[2], False, 0.2, 0.3) | {"weights": weights}
-        loss = info_nce(*tensors[:2], **chosen, row_negatives=own, block=block)
-        results.append([loss, *torch.autograd.grad(loss, tensors)])
-    torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("block", [1, 4, 100])
 @pytest.mark.parametrize(("weighted", "smoothing"), [(False, 0.0), (False, 0.2), (True, 0.0), (True, 0.2)])
 @pytest.mark.parametrize("negative_weight", [None, 1.0, 0.3, 0.0])
+@pytest.mark.parametrize("of_each", [False, True])
 def test_value_and_gradient_are_those_of_the_whole_matrix(
-    block: int, smoothing: float, weighted: bool, negative_weight: float | None
+    block: int, smoothing: float, weighted: bool, negative_weight: float | None, of_each: bool
 ) -> None:
     results = []
     for rows in (0, block):
-        tensors = inputs()[: 2 if negative_weight is None else 3]
-        negatives = None if negative_weight is None else tensors[2]
-        chosen = options(negatives, weighted, smoothing, 1.0 if negative_weight is None else negative_weight)
-        loss = info_nce(*tensors[:2], **chosen, block=rows)
+        queries, keys, negatives, own = inputs()
+        further = [*([] if negative_weight is None else [negatives]), *([own] if of_each else [])]
+        chosen = options(
+            None if negative_weight is None else negatives, own if of_each else None, weighted, smoothing,
+            1.0 if negative_weight is None else negative_weight,
+        )  # fmt: skip
+        loss = info_nce(queries, keys, **chosen, block=rows)
         assert loss.dtype == torch.float64
-        results.append([loss.detach(), *torch.autograd.grad(3 * loss, tensors)])
+        results.append([loss.detach(), *torch.autograd.grad(3 * loss, [queries, keys, *further])])
     torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-10)
 
 

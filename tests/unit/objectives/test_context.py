@@ -93,22 +93,15 @@ def test_objectives_with_equal_keys_see_their_own_inputs() -> None:
 
 
 def test_vectors_are_projected_only_where_they_are_asked_for() -> None:
-    module = SentRepModule(tiny_encoder(), {"mlm": MaskedLanguageModeling()}, head=ProjectionHead())
+    asking, other, seen = Reversed(), MaskedLanguageModeling(), list[dict[str, Tensor]]()
+    other.register_forward_pre_hook(lambda _, given: seen.append(given[0].projected))
+    module = SentRepModule(tiny_encoder(), {"a": asking, "mlm": other}, head=ProjectionHead(out_features=7))
     batch = text_batch(module.encoder, toy_sentences(4))
     views = module.views_of(batch)
     module.objectives(views, batch)
-    assert list(views.extra) == ["mlm.masked_language_modeling"]
-    assert not views.projected
-
-
-def test_a_sum_leaves_its_views_as_they_were() -> None:
-    reversed_ = Reversed()
-    module = SentRepModule(tiny_encoder(), {"a": reversed_}, head=ProjectionHead(out_features=7))
-    batch = text_batch(module.encoder, toy_sentences(4))
-    views = module.views_of(batch)
-    module.objectives(views, batch)
-    assert reversed_.views.projected
-    assert not views.projected
+    assert asking.views.projected
+    assert seen == [{}]
+    assert not views.projected, "the views that the sum was given"
 
 
 def test_own_parameters_have_their_own_settings() -> None:

@@ -18,7 +18,7 @@ from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepModule, 
 from sentrep.decoders import RealTokens
 from sentrep.objectives import Denoising, UncertaintyWeighted, denoising
 from sentrep.types import TokenBatch
-from sentrep.views import EncodedViews, TokenShuffling
+from sentrep.views import EncodedViews, TokenDeletion, TokenShuffling, WordRepetition
 from support import assert_resumes, assert_same, assert_same_gradients, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(16)
@@ -55,7 +55,9 @@ CASES: dict[str, dict[str, Any]] = {
     "positive": {},
     "positive, lengths unknown": {"known": False},
     "without given positives": {"paired": False},
-    "shuffled words, in order": {"paired": False, "shuffled": True},
+    "shuffled words, in order": {"paired": False, "views": [TokenShuffling]},
+    "repeated words, as they are read": {"views": [lambda: WordRepetition(1.0)]},
+    "tokens left out": {"paired": False, "views": [lambda: TokenDeletion(0.5)]},
     "causal anchor": {"target": "anchor", "causal": True, "noise": 0.3},
     "causal anchor, lengths unknown": {"target": "anchor", "causal": True, "noise": 0.3, "known": False},
     "tsdae": TSDAE,
@@ -69,23 +71,21 @@ def test_loss_and_gradient_equal_the_plain_way(case: str, monkeypatch: pytest.Mo
 
     `tests/unit/decoders` compares the gradients of the decoder's own weights.
     """
-    how = {"head": None, "paired": True, "shuffled": False, "known": True, **CASES[case]}
+    how = {"head": None, "paired": True, "views": [], "known": True, **CASES[case]}
     head = ProjectionHead("linear", out_features=how.pop("head"))
-    views = EncodedViews([TokenShuffling()] if how.pop("shuffled") else None)
+    maker = EncodedViews([make() for make in how.pop("views")])
     paired, known = how.pop("paired"), how.pop("known")
     encoder = tiny_encoder(dropout=0.0)
     batch = text_batch(encoder, SENTENCES[:8], SENTENCES[8:] if paired else None)
-    module = SentRepModule(encoder, {"denoising": Denoising(**{**SMALL, **how})}, head=head, views=views).double()
+    module = SentRepModule(encoder, {"denoising": Denoising(**{**SMALL, **how})}, head=head, views=maker).double()
     objective: Any = module.objectives.terms["denoising"]
     objective.chunk = 7
-    clean = batch.positive if paired and objective.target == "positive" else batch.anchor
-    assert clean is not None
-    assert clean.lengths.tolist() == clean.attention_mask.sum(1).tolist()
-    if not known:
-        clean.lengths = None
+    for tokens in () if known else (batch.anchor, batch.positive):
+        tokens.lengths = None  # type: ignore[union-attr]
     seen = noisy_inputs(monkeypatch)
     loss, views = step(module, batch)
 
+    clean: Any = batch.anchor if objective.target == "anchor" else (views.read or batch).positive
     ids, mask = (x[:, 1:] if objective.causal else x for x in (clean.input_ids, clean.attention_mask))
     output = views.anchor_output if objective.target == "anchor" else views.positive_output
     embedded, kept = output.input_embeddings[:, : mask.shape[1]][mask.bool()], seen[0] != 0

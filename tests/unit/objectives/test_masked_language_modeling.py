@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from sentrep import InputError, SentenceEncoder, SentRepModule
-from sentrep.objectives import Contrastive, MaskedLanguageModeling
+from sentrep.objectives import MaskedLanguageModeling
 from sentrep.objectives.masked_language_modeling import KEY
 from sentrep.types import Need, TokenBatch
 from sentrep.views import EncodedViews, ExtraInputsOnly
-from support import FAMILIES, assert_same_gradients, plugged, text_batch, tiny_encoder, toy_sentences
+from support import assert_same_gradients, plugged, text_batch, tiny_encoder, toy_sentences
 
 PROMPT = '"[X]" means [MASK].'
 
@@ -83,24 +83,6 @@ def test_the_share_of_own_tokens_is_masked_and_nothing_else(prompt: str | None, 
             following = tokens(batch.anchor.input_ids[row].tolist())[column + 1]
             split += following.startswith("##") and not bool(changed[row, column + 1])
         assert split <= 1  # the last word may be cut
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_in_one_pass_with_a_contrastive_term(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = tiny_encoder(family)
-    module = SentRepModule(
-        encoder, {"simcse": Contrastive(), "mlm": MaskedLanguageModeling()}, weights={"mlm": 0.1}, seed=2
-    )
-    passes = []
-    forward = encoder.forward
-    monkeypatch.setattr(encoder, "forward", lambda *args: passes.append(1) or forward(*args))
-    batch = text_batch(encoder, toy_sentences(6))
-    total, terms = module.objectives(module.views_of(batch), batch)
-    assert passes == [1]
-    torch.testing.assert_close(total, terms["simcse"] + 0.1 * terms["mlm"])
-    total.backward()
-    assert all(p.grad is not None for p in module.objectives.parameters())
-    assert 0 <= float(module.objectives.metrics()["mlm/accuracy"]) <= 1
 
 
 def test_alone_it_encodes_the_masked_sentences_only(encoder: SentenceEncoder) -> None:

@@ -14,7 +14,6 @@ import torch
 from references.token_augmentations import missing, repeated, swapped, texts
 from sentrep import TokenAugmentation, TokenBatch
 from sentrep.decoders import RealTokens
-from sentrep.objectives import Denoising
 from sentrep.views import (
     EncodedViews,
     GaussianNoise,
@@ -35,11 +34,6 @@ def example(rows: int = 12, seed: int = 0, longest: int | None = None) -> TokenB
     ids = torch.rand(rows, 17, generator=torch.Generator().manual_seed(seed)).argsort(1) + 100
     mask = (torch.arange(17) < length).long()
     return TokenBatch(ids * mask, mask, length.flatten().numpy(), torch.ones(rows, dtype=torch.long))
-
-
-def test_a_short_sentence_may_grow_by_two_tokens() -> None:
-    tokens = TokenBatch(torch.full((1, 4), 7), torch.ones(1, 4, dtype=torch.long))
-    assert WordRepetition(0.3)(tokens).input_ids.shape == (1, 6)
 
 
 def apply(kind: TokenAugmentation, tokens: TokenBatch, seed: int = 0, longest: int | None = None) -> TokenBatch:
@@ -67,6 +61,11 @@ def test_only_a_sentence_s_own_tokens_are_changed(kind: TokenAugmentation) -> No
     assert all(old[:2] == new[:2] and old[-3:] == new[-3:] for old, new in whole)
     assert texts(after, FRAME) != texts(tokens, FRAME)
     assert len(after.own(FRAME).any(1).unique()) == 1, "one token stays"
+
+
+def test_a_short_sentence_may_grow_by_two_tokens() -> None:
+    tokens = TokenBatch(torch.full((1, 4), 7), torch.ones(1, 4, dtype=torch.long))
+    assert WordRepetition(0.3)(tokens).input_ids.shape == (1, 6)
 
 
 @pytest.mark.parametrize("longest", [17, 20, 10])
@@ -151,22 +150,6 @@ def test_each_view_has_its_own_list(perturbs: Any) -> None:
     assert texts(read.anchor) != texts(batch.anchor)
     for vectors, tokens in ((views.anchor, read.anchor), (views.positive, read.positive)):
         torch.testing.assert_close(vectors, encoder(tokens).embedding, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", [WordRepetition(1.0), TokenDeletion(0.5)], ids=name)
-def test_denoising_rebuilds_what_was_read(kind: TokenAugmentation) -> None:
-    encoder = tiny_encoder(dropout=0.0)
-    objective = Denoising(layers=1, heads=2, feed_forward=48, dropout=0.0, noise=0.0)
-    objective.build(*plugged(encoder, 0))
-    batch = text_batch(encoder, SENTENCES[:6])
-    maker = EncodedViews([kind])
-    maker.build(*plugged(encoder, 0))
-    views = maker(encoder, batch, {})
-    read, views.read = views.read, None
-    assert read is not None
-    expected = objective(views, read)
-    views.read = read
-    torch.testing.assert_close(objective(views, batch), expected, rtol=0, atol=0)
 
 
 def test_a_packed_pass_counts_the_tokens_that_are_read() -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from references.dclr import weighted_loss
 from sentrep import InputError, NegativeSampler, SentenceEncoder, SentRepModule, TextBatch, Views
 from sentrep.encoder.fingerprint import fingerprint
-from sentrep.objectives import Contrastive
+from sentrep.objectives import Contrastive, Distillation
 from sentrep.training.parameter_groups import parameter_groups
 from sentrep.weighting import ComplementaryWeighting
 from support import (
@@ -62,7 +62,9 @@ def median_off_diagonal(x: Tensor, y: Tensor) -> float:
 
 @pytest.mark.parametrize("mask_noise", [True, False])
 @pytest.mark.parametrize("paired", [True, False])
-def test_the_weighted_loss_equals_eq_5_and_6(teacher: str, paired: bool, mask_noise: bool) -> None:
+def test_the_weighted_loss_equals_eq_5_and_6(
+    teacher: str, paired: bool, mask_noise: bool, encoder: SentenceEncoder
+) -> None:
     anchors, keys = judged(teacher, paired)
     threshold = median_off_diagonal(anchors, keys)
     noise = torch.cat([torch.randn(5, 32), anchors[:2].clone()])  # two that the complementary model must find
@@ -71,7 +73,6 @@ def test_the_weighted_loss_equals_eq_5_and_6(teacher: str, paired: bool, mask_no
         negatives={"noise": Fixed(noise.tolist())},
         weighting=ComplementaryWeighting(teacher, threshold, mask_noise=mask_noise),
     )
-    encoder = tiny_encoder()
     objective.build(*plugged(encoder, 0))
     x = views()
     loss = objective(x, text_batch(encoder, ANCHORS, POSITIVES if paired else None))
@@ -110,29 +111,24 @@ def complementary(module: SentRepModule) -> ComplementaryWeighting:
     return module.objectives.terms["dclr"].weighting  # type: ignore[return-value, union-attr]
 
 
-def test_the_complementary_model_stays_out_of_training_and_of_the_checkpoint(teacher: str, tmp_path: Path) -> None:
-    before = {path.name: path.read_bytes() for path in Path(teacher).glob("*.safetensors")}
-    weighted, plain = module(teacher), SentRepModule(tiny_encoder(), {"dclr": Contrastive()})
-    run, plain_run = fit(weighted), fit(plain)
-    assert 0 <= run.callback_metrics["train/dclr/masked"] <= 1
-    frozen = complementary(weighted).complementary.load()
+@pytest.mark.parametrize("term", ["dclr", "distillation"])
+def test_a_frozen_model_stays_out_of_training_and_of_the_checkpoint(term: str, teacher: str) -> None:
+    files = {path.name: path.read_bytes() for path in Path(teacher).glob("*.safetensors")}
+    trained = module(teacher) if term == "dclr" else SentRepModule(tiny_encoder(), {term: Distillation(teacher)})
+    metrics = fit(trained).callback_metrics
+    assert metrics["train/dclr/masked" if term == "dclr" else "train/distillation"] >= 0
+    holder: Any = complementary(trained) if term == "dclr" else trained.objectives.terms[term]
+    frozen = (holder.complementary if term == "dclr" else holder.teacher).load()
     assert not frozen.training
     assert not any(parameter.requires_grad for parameter in frozen.parameters())
 
-    count = [sum(p.numel() for group in parameter_groups(m) for p in group["params"]) for m in (weighted, plain)]
-    assert count[0] == count[1]
-    run.save_checkpoint(tmp_path / "weighted.ckpt")
-    plain_run.save_checkpoint(tmp_path / "plain.ckpt")
-    states = [
-        torch.load(tmp_path / f"{name}.ckpt", weights_only=True)["state_dict"].keys() for name in ("weighted", "plain")
-    ]
-    assert states[0] - states[1] == {"objectives.terms.dclr.weighting._extra_state"}
-    sizes = [(tmp_path / f"{name}.ckpt").stat().st_size for name in ("weighted", "plain")]
-    assert sizes[0] - sizes[1] < 3000, "the teacher has 150,000 parameters"
-    reference = complementary(weighted).get_extra_state()
-    assert reference["model"] == teacher
-    assert reference["fingerprint"] == fingerprint(frozen)
-    assert before == {path.name: path.read_bytes() for path in Path(teacher).glob("*.safetensors")}
+    own = {*trained.encoder.parameters()}
+    assert {parameter for group in parameter_groups(trained) for parameter in group["params"]} == own
+    place = f"objectives.terms.{term}{'.weighting' if term == 'dclr' else ''}._extra_state"
+    state = {key: value for key, value in trained.state_dict().items() if not key.startswith("encoder.")}
+    assert state.keys() == {"_extra_state", place}
+    assert (state[place]["model"], state[place]["fingerprint"]) == (teacher, fingerprint(frozen))
+    assert files == {path.name: path.read_bytes() for path in Path(teacher).glob("*.safetensors")}
 
 
 def test_train_mode_and_device_moves_do_not_reach_it(teacher: str) -> None:
@@ -166,9 +162,10 @@ def test_a_checkpoint_loads_without_the_complementary_model(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("loaded", [True, False])
-def test_another_model_under_the_same_name_is_refused_after_a_resume(tmp_path: Path, loaded: bool) -> None:
+def test_another_model_under_the_same_name_is_refused_after_a_resume(
+    tmp_path: Path, loaded: bool, encoder: SentenceEncoder
+) -> None:
     folder = tmp_path / "simcse"
-    encoder = tiny_encoder()
     batch: TextBatch = text_batch(encoder, ANCHORS)
 
     def weighting() -> ComplementaryWeighting:

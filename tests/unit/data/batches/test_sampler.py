@@ -123,8 +123,3 @@ def test_fraction_and_no_duplicates_together() -> None:
     for epoch in range(2):
         seen = {row for rows in batches_of(GlobalBatchSampler(100, 5, fraction=0.5, keys=keys), epoch) for row in rows}
         assert seen <= kept
-
-
-def test_resuming_with_and_without_duplicates_is_not_the_same_order() -> None:
-    keys = np.arange(20, dtype=np.uint64)[:, None]
-    assert GlobalBatchSampler(20, 2).settings() != GlobalBatchSampler(20, 2, keys=keys).settings()
