@@ -24,6 +24,7 @@ from sentrep.data.sets.sts import load_sts
 from sentrep.evaluation.run_scores import RECORD, SCORES, pairs_frame
 from sentrep.io.files import write_text
 from sentrep.io.paths import expanded, writing
+from sentrep.training.model_card import text_name
 from sentrep.version import __version__
 
 _LIBRARIES = ("sentrep.", "torch.", "lightning.", "torchmetrics.")
@@ -39,7 +40,7 @@ _BY_CONTENT = ("data.train", "data.pairs", "data.test", "data.sts_folder")
 
 
 def content_of(tree: Tree, data: SentRepDataModule, trains: bool = True) -> Tree:
-    """Hashes of the text, of the settings, and of every file and class of the user's that the settings name.
+    """The settings, and hashes of the text and of every file and class of the user's that the settings name.
 
     Args:
         tree: the whole configuration.
@@ -47,24 +48,29 @@ def content_of(tree: Tree, data: SentRepDataModule, trains: bool = True) -> Tree
         trains: whether the text is read at all.
 
     Returns:
-        ``text``, ``settings``, ``files`` by name, ``versions``, and ``content``, the hash of these four.
+        ``data``, the name of the text, and ``text``, its hash; ``settings``, values by flag; ``files``, hashes by name;
+        ``versions``; and ``content``, a hash of all these but ``data``.
     """
-    settings, files = [], {}
+    settings, flags, files = [], {}, {}
     for key, value in walk(tree):
         if any(key == one or key.startswith(f"{one}.") for one in _WITHOUT_EFFECT):
             continue
         if key.startswith(_BY_CONTENT):
             continue
+        parts = []
         for part in value if isinstance(value, list) else [value]:
             part = part["class_path"] if isinstance(part, dict) else part  # its arguments follow
             found = _files(part) if isinstance(part, str) else []
             if found:
                 files[Path(part).name] = hash_files(found)
-            settings.append((key, Path(part).name if found else part))
+            parts.append(Path(part).name if found else part)
+        settings += [(key, part) for part in parts]
+        texts = [part if isinstance(part, str) else json.dumps(part, default=str) for part in parts]
+        flags[key] = f"[{', '.join(texts)}]" if isinstance(value, list) else texts[0]
     text = (data.fingerprint or data.text().fingerprint) if trains else ""
     versions = {"sentrep": __version__, **{name: metadata.version(name) for name in _VERSIONS}}
-    parts = {"text": text, "settings": hash_of(sorted(settings, key=repr)), "files": files, "versions": versions}
-    return {**parts, "content": hash_of(sorted(parts.items()))}
+    hashed = {"text": text, "settings": hash_of(sorted(settings, key=repr)), "files": files, "versions": versions}
+    return {**hashed, "data": text_name(data), "settings": flags, "content": hash_of(sorted(hashed.items()))}
 
 
 def content_and_pairs(options: Pairs, trains: bool) -> tuple[str, pd.DataFrame]:

@@ -23,9 +23,11 @@ _NUMBERED = ("TensorBoardLogger", "CSVLogger")
 def run_name(names: Sequence[str]) -> str:
     """The name of a run: of its first file, with its folder or those below ``configs``, and of its row of a table.
 
+    The names of later files follow: runs with different overrides are different runs.
+
     Examples:
         >>> run_name(["configs/dclr/bert-base.yaml", "mine.yaml"])
-        'dclr-bert-base'
+        'dclr-bert-base-mine'
     """
     if not names or names[0].lstrip().startswith("{"):
         return "default"
@@ -35,7 +37,8 @@ def run_name(names: Sequence[str]) -> str:
     own = [Path(file).stem] if below or not row else []
     if not below and not row and "configs" not in folders:  # two files of one name are two runs
         own.insert(0, Path(file).parent.name)
-    return "-".join([*(part for part in below if part != "tables"), *filter(None, own), *([row] if row else [])])
+    overrides = [Path(name).stem for name in names[1:] if not name.lstrip().startswith("{")]
+    return "-".join(filter(None, [*(part for part in below if part != "tables"), *own, row, *overrides]))
 
 
 def settle_last(tree: Tree, resumes: bool) -> str | None:

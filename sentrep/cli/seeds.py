@@ -116,12 +116,12 @@ def _rows(pairs: Pairs, variants: Sequence[str]) -> tuple[str | None, _Rows, Pat
     """The table, the recipes, and the folder of all runs."""
     given = dict(pairs)
     table, wanted = given.get("table"), given.get("row")
-    name = table or next((value for key, value in pairs if key == "config"), None)  # of several files the first
-    if name is None:
+    files = [*([table] if table else []), *(value for key, value in pairs if key == "config" and value)]
+    if not files:
         raise UsageError("fit: --seeds needs a recipe, -c simcse/minilm, or a table, --table FILE")
     rows: dict[str, tuple[Pairs, bool]] = {}
     if table is None:
-        rows[Path(name).stem] = (pairs, False)
+        rows[Path(files[0]).stem] = (pairs, False)
     else:
         pairs = [pair for pair in pairs if pair[0] not in ("table", "row")]
         for label, row in read_table(table).only(wanted.split(",") if wanted else None).rows.items():
@@ -135,7 +135,7 @@ def _rows(pairs: Pairs, variants: Sequence[str]) -> tuple[str | None, _Rows, Pat
             raise UsageError(f"fit: --variant {variant}: expected a new name (letters, digits, . - _): NAME='FLAGS'")
         rows[label] = ([*pairs, *split(shlex.split(flags))], False)
     root = expanded(given.get("trainer.default_root_dir") or "runs")
-    return table, rows, root / run_name([locate(name)])
+    return table, rows, root / run_name([*map(locate, files)])
 
 
 def _runs(rows: _Rows, seeds: Sequence[int], place: Path) -> list[Run]:

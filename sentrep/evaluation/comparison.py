@@ -15,7 +15,7 @@ from rich.console import Console
 
 from sentrep.evaluation.plots.style import BLUE, GREY, ORANGE, new_figure, save_figure, styled
 from sentrep.evaluation.published import UNPUBLISHED, Published
-from sentrep.evaluation.run_scores import FinishedRun, mean_dose, recipe_scores
+from sentrep.evaluation.run_scores import FinishedRun, mean_dose, recipe_scores, training_of
 from sentrep.evaluation.significance import FEWEST_SEEDS, LEVEL, MARGIN, Difference, RecipeScores, compare, holm
 from sentrep.evaluation.sts import display_name
 from sentrep.evaluation.table import show, write_report
@@ -62,6 +62,8 @@ class Comparison:
     """The least difference that would matter, in points."""
     doses: Mapping[str, float | None] = field(default_factory=dict)
     """By recipe, `mean_dose`."""
+    training: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By recipe, `training_of`."""
 
     @classmethod
     def read(
@@ -86,7 +88,9 @@ class Comparison:
         like = runs[first][0]
         recipes = {label: recipe_scores(found, like, label in published.untrained) for label, found in runs.items()}
         doses = {label: mean_dose(found) for label, found in runs.items()}
-        return cls(recipes, baseline or published.baseline or first, published.over(like.sets), margin, doses)
+        baseline = baseline or published.baseline or first
+        training = {label: training_of(found, runs[baseline][0]) for label, found in runs.items()}
+        return cls(recipes, baseline, published.over(like.sets), margin, doses, training)
 
     @cached_property
     def differences(self) -> dict[str, Difference]:
@@ -174,7 +178,11 @@ class Comparison:
     def write(self, folder: Path) -> None:
         """Write report.md, .tex, .csv, .json, .png and .svg."""
         picture, _ = save_figure(self.figure(), folder / "report")
-        content = (self.table, self.numbers, self.record(), self.notes, self.published.title, picture.name)
+        notes = list(self.notes)
+        for label, made in self.training.items():
+            words = ", ".join(f"{what} {text}" for what, text in made.items())
+            notes.append(f"{label}: {words or 'not trained'}.")
+        content = (self.table, self.numbers, self.record(), notes, self.published.title, picture.name)
         for ending in (".md", ".tex", ".csv", ".json"):
             write_report(folder / f"report{ending}", *content)
 
@@ -184,6 +192,7 @@ class Comparison:
         rows = numbers.where(numbers.notna(), None).to_dict("index")
         for label, scores in self.recipes.items():
             rows[label]["sets"] = {name: found.tolist() for name, found in scores.by_set.items()}
+            rows[label] |= self.training.get(label, {})
         about = {"title": self.published.title, "metric": self.published.metric, "margin": self.margin}
         return {**about, "rows": rows}
 

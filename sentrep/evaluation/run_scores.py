@@ -16,6 +16,7 @@ from torch import Tensor
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.errors import InputError
 from sentrep.evaluation.history import METRICS, dose
+from sentrep.evaluation.selection import FILE
 from sentrep.evaluation.significance import RecipeScores
 from sentrep.io.files import atomic_write
 from sentrep.io.paths import writing
@@ -23,7 +24,7 @@ from sentrep.io.paths import writing
 SCORES = "scores.parquet"
 """A row for each test pair: ``set``, ``pair`` (a hash of both sentences), ``gold``, ``cosine``."""
 RECORD = "run.json"
-"""``content`` (a hash of all that made the run but its seed), the parts of this hash, and ``seed``."""
+"""``content`` (a hash of all that made the run but its seed), the parts of this hash, ``data`` and ``seed``."""
 _PAIR = ["set", "pair", "gold"]
 
 
@@ -69,9 +70,16 @@ class FinishedRun:
         """
         try:
             found: dict[str, Any] = json.loads((self.folder / RECORD).read_text(encoding="utf-8"))
-            return {"seed": int(found["seed"]), "content": str(found["content"]), **found}
+            settings = dict(found.get("settings", {}))
+            return {**found, "seed": int(found["seed"]), "content": str(found["content"]), "settings": settings}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self.folder / RECORD}: no readable record of a run ({error}); train it again") from None
+
+    @cached_property
+    def step(self) -> int | None:
+        """The step of the chosen checkpoint; None without training."""
+        file = self.folder / FILE
+        return int(json.loads(file.read_text(encoding="utf-8"))["step"]) if file.exists() else None
 
     @cached_property
     def scores(self) -> pd.DataFrame:
@@ -140,6 +148,22 @@ def recipe_scores(runs: Sequence[FinishedRun], like: FinishedRun, fixed: bool = 
         rows = (like.scores["set"] == name).to_numpy()
         found.cosines[name], found.gold[name] = cosines[:, rows], gold[rows]
     return found
+
+
+def training_of(runs: Sequence[FinishedRun], baseline: FinishedRun) -> dict[str, str]:
+    """The text, the chosen steps and the flags of a recipe; empty without training.
+
+    Args:
+        runs: of the recipe.
+        baseline: a run of the recipe that it is compared with; the flags are the settings that differ from its.
+    """
+    steps = sorted({run.step for run in runs if run.step is not None})
+    if not steps:
+        return {}
+    own, other = runs[0].record["settings"], baseline.record["settings"]
+    flags = [f"--{key} {own.get(key, 'null')}" for key in {**own, **other} if own.get(key) != other.get(key)]
+    chosen = f"{steps[0]} to {steps[-1]}" if len(steps) > 1 else str(steps[0])
+    return {"data": str(runs[0].record.get("data")), "steps": chosen, "flags": " ".join(flags) or "none"}
 
 
 def mean_dose(runs: Sequence[FinishedRun]) -> float | None:

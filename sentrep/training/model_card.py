@@ -31,7 +31,11 @@ def add_training(card: Path, module: Any, data: Any, steps: str, scores: pd.Data
         scores: a table of texts.
         reason: of the choice of the checkpoint, a sentence.
     """
-    facts = {"Base model": _base(module.encoder.init_args["backbone"]), "Training text": _text(data), "Steps": steps}
+    facts = {
+        "Base model": _base(module.encoder.init_args["backbone"]),
+        "Training text": text_name(data),
+        "Steps": steps,
+    }
     lines = [f"- **{name}:** {markdown_text(value)}" for name, value in facts.items()]
     table = [markdown_table(scores)] if len(scores) else []
     objectives = ["- **Objectives:**", *_objectives(module)]
@@ -46,7 +50,7 @@ def _base(backbone: Any) -> str:
     return f"random weights of a {backbone['model_type']} model" if name is None else _without_folder(str(name))
 
 
-def _text(data: Any) -> str:
+def text_name(data: Any) -> str:
     """The names of the training files or of the data set."""
     train = getattr(data, "train", None)
     if isinstance(train, str):

@@ -181,7 +181,13 @@ def test_a_prompt_arrives_as_it_was_written(
     ],
 )
 def test_the_first_file_names_the_run(file: str, name: str) -> None:
-    assert run_name([file, "configs/overrides/minilm.yaml"]) == name
+    assert run_name([file]) == run_name([file, "{data: {}}"]) == name
+
+
+def test_runs_with_different_overrides_have_different_names() -> None:
+    assert run_name(["configs/simcse/minilm.yaml", "configs/overrides/lora.yaml"]) == "simcse-minilm-lora"
+    assert run_name(["configs/simcse/minilm.yaml", "mine/a.yaml", "b.yaml"]) == "simcse-minilm-a-b"
+    assert run_name(["configs/dclr/tables/ablation.yaml, row plain", "a.yaml"]) == "dclr-ablation-plain-a"
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def test_a_recipe_and_its_variants_are_trained_tested_and_compared_once(here: li
         np.testing.assert_allclose(frame["cosine"], expected, rtol=0, atol=1e-6)
         np.testing.assert_array_equal(frame["gold"], pairs.scores)
     report = Path("runs/run/report.md").read_text()
+    assert "\n\nsmall: data corpus.txt, steps 2 to 4, flags --model.warmup_steps 1 --data.batch_size 2.\n" in report
     here.clear()
     assert main([*FIT, *variants, "--seeds", "3,1"]) == 0
     assert here == []
@@ -283,7 +284,7 @@ def test_the_rows_of_a_table_stand_beside_what_the_paper_printed(
     assert main(words) == 0, capsys.readouterr().err
     trained = {f"{what} {row}/{seed}" for what in ("fit", "test") for row in ("whole", "noise-0.8") for seed in (1, 2)}
     assert {*here} == {"test cls/1", *trained}
-    rows = json.loads(Path("runs/table/report.json").read_text(encoding="utf-8"))["rows"]
+    rows = json.loads(Path("runs/table-over/report.json").read_text(encoding="utf-8"))["rows"]
     assert (list(rows), rows["whole"]["verdict"]) == (["cls", "whole", "noise-0.8"], "baseline")
     assert (rows["cls"]["seeds"], rows["cls"]["mean sd"]) == (1, None)
     config = yaml.safe_load(Path("run.yaml").read_text())["model"]["encoder"]
@@ -292,11 +293,11 @@ def test_the_rows_of_a_table_stand_beside_what_the_paper_printed(
     pairs = load_sts("dev.csv")
     expected = scipy.stats.spearmanr(encoder.pairwise_cosine(pairs.first, pairs.second), pairs.scores).statistic
     assert rows["cls"]["sets"]["dev"] == pytest.approx([100 * expected])
-    cells = {label: row for label, *row in table_rows(Path("runs/table/report.md"))}
+    cells = {label: row for label, *row in table_rows(Path("runs/table-over/report.md"))}
     assert "61.30" in cells["glove"]
     assert cells["noise-0.8"][5:7] == ["74.80 ± 1.20", "-2.40 ± 1.30"]
     assert main([*words, "--row", "whole,noise-0.8"]) == 0  # finished
-    assert [label for label, *_ in table_rows(Path("runs/table/report.md"))[2:]] == ["whole", "noise-0.8"]
+    assert [label for label, *_ in table_rows(Path("runs/table-over/report.md"))[2:]] == ["whole", "noise-0.8"]
 
 
 def test_what_a_paper_printed_is_no_setting_and_a_changed_row_is_refused(

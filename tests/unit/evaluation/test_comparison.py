@@ -169,6 +169,30 @@ def test_the_dose_of_drawn_negatives_is_shown_and_a_small_one_is_no_treatment(tm
     assert cells == {"simcse": "", "noise": "7.5e-06 (not treated)", "bank": "2.1e-01"}
 
 
+def test_the_report_names_text_steps_and_flags_of_each_recipe(tmp_path: Path) -> None:
+    folders = write_recipes(tmp_path, dict.fromkeys(("plain", "same", "warm", "untrained"), RECIPES["close"]))
+    settings = {"objective": "Contrastive", "temperature": "0.05"}
+    changed = {"same": settings, "warm": {"objective": "Contrastive", "temperature": "0.1", "val": "[a, b]"}}
+    for label in ("plain", "same", "warm"):
+        for seed, run in enumerate(sorted(folders[label].iterdir())):
+            record = json.loads((run / RECORD).read_text(encoding="utf-8"))
+            record |= {"data": "wiki.txt", "settings": changed.get(label, settings)}
+            (run / RECORD).write_text(json.dumps(record), encoding="utf-8")
+            (run / "selection.json").write_text(json.dumps({"step": 20 if label == "plain" else 100 - 10 * seed}))
+    read(folders).write(tmp_path)
+    report = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "\n\nplain: data wiki.txt, steps 20, flags none.\n" in report
+    assert "\n\nsame: data wiki.txt, steps 60 to 100, flags none.\n" in report
+    assert "\n\nwarm: data wiki.txt, steps 60 to 100, flags --temperature 0.1 --val \\[a, b\\].\n" in report
+    assert "\n\nuntrained: not trained.\n" in report
+    rows = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["rows"]
+    made = {"data": "wiki.txt", "steps": "60 to 100", "flags": "--temperature 0.1 --val [a, b]"}
+    assert made.items() <= rows["warm"].items()
+    read(folders, "warm").write(tmp_path)
+    report = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "plain: data wiki.txt, steps 20, flags --temperature 0.05 --val null." in report
+
+
 def spoil(change: str, run: Path, found: RecipeScores) -> None:
     """Make a run that does not fit to the others."""
     gold, cosine = found.gold["dev"], found.cosines["dev"][0]
