@@ -81,13 +81,18 @@ def test_all_layers_share_one_program(layers: int, graphs: list[fx.GraphModule])
     assert len(graphs) == 3  # a layer in training, a layer in the comparison with eager, and the objective
 
 
-def breaks() -> Iterator[tuple[str, str, Any]]:
+FEW = ("cls", "mask", "mean_embedding_last")
+"""Poolings of the last layer, of a prompt, and of several layers."""
+
+
+def breaks() -> Iterator[Any]:
     """Family, pooling and mode: every family, every pooling of BERT, and the other mode once.
 
     The pooling lies behind the compiled layers, and the tracer is the same in both modes.
     """
     yield from ((family, "cls", True) for family in FAMILIES if family != "bert")
-    yield from (("bert", pooling, True) for pooling in sorted(POOLINGS))
+    for pooling in sorted(POOLINGS):
+        yield pytest.param("bert", pooling, True, marks=[] if pooling in FEW else pytest.mark.slow)
     yield "bert", "cls", "reduce-overhead"
 
 

@@ -16,10 +16,8 @@ import pytest
 import torch
 from lightning.pytorch import Callback
 
-from sentrep.checkpoint.io import AtomicCheckpointIO
 from sentrep.cli import main
 from sentrep.data import toy
-from sentrep.module import SentRepModule
 from sentrep.training import StopOnSignal
 from support import STEADY, assert_same, fit, forked, forked_ranks, write_workplace
 
@@ -240,50 +238,6 @@ def left(run: Path) -> dict[str, Any]:
     return {"files": files, "metrics": metrics, "chosen": json.loads((run / "selection.json").read_text())}
 
 
-def moments(monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
-    """Copies of the run's folder as a kill would leave it: before each validation, each write and each removal."""
-    found: dict[str, Path] = {}
-
-    def copied(kind: type, name: str) -> None:
-        method = getattr(kind, name)
-
-        def copying(self: Any, *arguments: Any, **options: Any) -> Any:
-            files = [f" {Path(part).name.split('-')[0]}" for part in arguments if isinstance(part, str | Path)]
-            place = Path(f"{len(found)} {name.split('_')[0]}{''.join(files)}")
-            found[str(place)] = shutil.copytree(RUN, place, ignore=shutil.ignore_patterns(".lock"))
-            return method(self, *arguments, **options)
-
-        monkeypatch.setattr(kind, name, copying)
-
-    copied(AtomicCheckpointIO, "save_checkpoint")
-    copied(AtomicCheckpointIO, "remove_checkpoint")
-    copied(SentRepModule, "validation_step")
-    return found
-
-
-@pytest.mark.parametrize(
-    ("words", "moment"),
-    [(OFTEN, "validation"), (EPOCHS, "save step=8")],
-    ids=["in a validation", "at an epoch's end"],
-)
-def test_a_run_killed_around_its_last_validation_ends_as_one_left_alone(
-    words: list[str], moment: str, workplace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        before = moments(patch)
-        assert fit(*words) == 0
-    expected = left(RUN)
-    scores = {int(row["step"]): float(row["val/sts"]) for row in expected["metrics"][1:] if row["val/sts"]}
-    assert expected["chosen"]["step"] == min(scores, key=scores.__getitem__)  # by its own score, not an older step's
-    assert len(set(scores.values())) == len(scores) > 1
-    shutil.rmtree(RUN)
-    shutil.move([place for name, place in before.items() if moment in name][-1], RUN)
-    (RUN / ".model.0123abcd.tmp" / "0_Transformer").mkdir(parents=True)
-    (RUN / ".metrics.csv.0123abcd.tmp").touch()
-    assert fit(*words, "--ckpt_path=last") == 0
-    assert left(RUN) == expected
-
-
 def test_a_run_with_nothing_left_to_train_writes_its_metrics(workplace: Path) -> None:
     assert fit("--trainer.max_steps=2") == 0
     expected = (RUN / "metrics.csv").read_bytes()
@@ -310,9 +264,9 @@ def killed_at(number: int, words: list[str]) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [OFTEN, EPOCHS], ids=["often", "epochs"])
-def test_ten_kills_leave_what_no_kill_leaves(words: list[str], workplace: Path) -> None:
-    words = ["fit", "-c", "run.yaml", STEADY, *words, "--ckpt_path=last", "--trainer.max_steps=80"]
+@pytest.mark.parametrize(("words", "steps"), [(OFTEN, 32), (EPOCHS, 80)], ids=["often", "epochs"])
+def test_ten_kills_leave_what_no_kill_leaves(words: list[str], steps: int, workplace: Path) -> None:
+    words = ["fit", "-c", "run.yaml", STEADY, *words, "--ckpt_path=last", f"--trainer.max_steps={steps}"]
     assert main(words) == 0
     expected, end = left(RUN), weights(CHECKPOINTS / "last.ckpt")
     shutil.rmtree(RUN)
@@ -367,17 +321,25 @@ def run(words: list[str], name: str, kill_at: str = "") -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KILLED)
-def test_two_kills_leave_what_no_kill_leaves(kind: str, workplace: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "kills"),
+    [(EPOCHS, ("8", "8")), *(([*OFTEN, *words], ("2", "6")) for words in KILLED.values())],
+    ids=["epochs", *KILLED],
+)
+def test_two_kills_leave_what_no_kill_leaves(words: list[str], kills: tuple[str, str], workplace: Path) -> None:
+    """The second is in the last validation."""
     Path("plug.py").write_text(PLUG)
-    words = [*OFTEN, *KILLED[kind], "--trainer.callbacks=plug.Plug"]
+    words = [*words, "--trainer.callbacks=plug.Plug"]
     assert run(words, "whole") == 0, Path("said-0.txt").read_text()
-    assert [run(words, "run", step) for step in ("2", "4")] == [-signal.SIGKILL] * 2, Path("said-0.txt").read_text()
+    assert [run(words, "run", step) for step in kills] == [-signal.SIGKILL] * 2, Path("said-0.txt").read_text()
+    (RUN / ".model.0123abcd.tmp" / "0_Transformer").mkdir(parents=True)  # of a process that was killed while it wrote
+    (RUN / ".metrics.csv.0123abcd.tmp").touch()
     assert run(words, "run") == 0, Path("said-0.txt").read_text()
     whole = Path("runs/whole/version_0")
     expected = left(whole)
     scores = {int(row["step"]): float(row["val/sts"]) for row in expected["metrics"][1:] if row["val/sts"]}
     assert expected["chosen"]["step"] == min(scores, key=scores.__getitem__)  # by its own score, not an older step's
+    assert len({*scores.values()}) > 1
     expected["chosen"]["checkpoint"] = expected["chosen"]["checkpoint"].replace("whole", "run")
     assert left(RUN) == expected
     assert_same(weights(CHECKPOINTS / "last.ckpt"), weights(whole / "checkpoints" / "last.ckpt"))
