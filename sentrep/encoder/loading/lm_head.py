@@ -7,14 +7,13 @@ import warnings
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from sentrep.encoder.loading.checks import one_sentence
 from sentrep.encoder.loading.model import Opened
-from sentrep.errors import InputError, first_line
+from sentrep.errors import InputError
 from sentrep.io.configurations import quiet_transformers
 from sentrep.random import own_draws
 
@@ -32,17 +31,18 @@ class LanguageModelHead(nn.Module):
         words: the encoder's word embeddings (V, W).
 
     Raises:
-        InputError: for a family whose head cannot be used without its backbone.
+        InputError: the head has no output layer of the word embeddings' shape.
     """
 
     def __init__(self, model: PreTrainedModel, words: nn.Parameter) -> None:
         super().__init__()
         setattr(model, model.base_model_prefix, _HiddenStates())
         self.model: Any = nn.Module.to(model, words.device, words.dtype)
-        self.hidden_size: int = model.config.hidden_size
         if getattr(model.config, "tie_word_embeddings", True):
-            self._tie(words)
-        self._check()
+            output: Any = model.get_output_embeddings()
+            if output is None or output.weight.shape != words.shape:
+                raise InputError(f"the masked-LM head of {model.config.model_type} has no output of the words' shape")
+            output.weight = words
         self.train()
 
     def forward(self, states: Tensor) -> Tensor:
@@ -50,27 +50,6 @@ class LanguageModelHead(nn.Module):
         rows = states.reshape(1, -1, states.shape[-1])
         logits: Tensor = self.model(inputs_embeds=rows).logits
         return logits.view(*states.shape[:-1], logits.shape[-1])
-
-    def _tie(self, words: nn.Parameter) -> None:
-        output = self.model.get_output_embeddings()
-        if output is None or getattr(output, "weight", None) is None or output.weight.shape != words.shape:
-            raise InputError(self._refusal("it has no output layer of the word embeddings' shape"))
-        output.weight = words
-
-    @torch.no_grad()
-    def _check(self) -> None:
-        """Some families' heads ask more of their backbone than its hidden states."""
-        weight = next(self.model.parameters())
-        with one_sentence(self._refusal("it asks more of it than hidden states")):
-            logits = self(weight.new_zeros(2, self.hidden_size))
-        if logits.ndim != 2:
-            raise InputError(self._refusal(f"its logits have shape {tuple(logits.shape)}"))
-
-    def _refusal(self, reason: str) -> str:
-        return (
-            f"the masked-LM head of model type '{self.model.config.model_type}' cannot be used apart from its "
-            f"backbone ({reason}); leave out the objectives that need it, or take another backbone"
-        )
 
 
 class _HiddenStates(nn.Module):
@@ -93,22 +72,18 @@ def language_model_head(backbone: PreTrainedModel, source: Opened, seed: int) ->
     Raises:
         InputError: when the family has no masked-LM head, or one that cannot be used alone.
     """
-    try:
-        with own_draws(seed, "lm_head"), quiet_transformers():
-            model, missing = _made(copy.deepcopy(backbone.config), source)
-    except ValueError as error:
-        raise InputError(
-            f"transformers has no masked-LM head for model type '{backbone.config.model_type}'; "
-            "leave out the objectives that need it, or take another backbone"
-        ) from error
-    except (OSError, RuntimeError, SafetensorError) as error:
-        raise InputError(f"{source.name}: its masked-LM head cannot be loaded: {first_line(error)}") from error
+    words: Any = backbone.get_input_embeddings().weight
+    unusable = "its masked-LM head cannot be used; leave out the objectives that need it, or take another backbone"
+    with one_sentence(f"{source.name}: {unusable}"), own_draws(seed, "lm_head"), quiet_transformers():
+        model, missing = _made(copy.deepcopy(backbone.config), source)
+        head = LanguageModelHead(model, words)
+        with torch.no_grad():
+            head(words.new_zeros(2, backbone.config.hidden_size))  # some heads read more than hidden states
     if missing:
         warnings.warn(
             f"{source.name} has no complete masked-LM head: its missing weights start at random",
             stacklevel=2,
         )
-    head = LanguageModelHead(model, backbone.get_input_embeddings().weight)  # type: ignore[arg-type]
     _, unexpected = head.load_state_dict(source.lm_head or {}, strict=False)
     if unexpected:
         raise InputError(f"{source.name}: the checkpoint's masked-LM head does not fit, e.g. {unexpected[0]}")
