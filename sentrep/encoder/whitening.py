@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sentrep.encoder import encode as encoding
 from sentrep.encoder.encoder import SentenceEncoder
-from sentrep.encoder.modules import Dense, chain
+from sentrep.encoder.modules import Dense, Normalize, chain
 from sentrep.errors import InputError
 from sentrep.io.chunks import chunks_of
 
@@ -37,7 +37,7 @@ def fit_whitening(
     `SentenceEncoder.save_pretrained` writes it, for sentence-transformers as a Dense layer.
 
     Args:
-        encoder: changed in place; where a linear `Dense` comes last already, it is merged into the new one.
+        encoder: changed in place.
         sentences: any number of sentences, read once; more than the encoder has dimensions.
         dim: k, the number of directions with the largest variance to keep; None for all with more than 1e-8 of the
             largest variance. A model whose last layer is normalised has one direction without variance, which is only
@@ -55,42 +55,36 @@ def fit_whitening(
     if dim is not None and not 1 <= dim <= encoder.embedding_dim:
         raise InputError(f"whitening keeps 1 to {encoder.embedding_dim} dimensions of this encoder, got {dim}")
     former: list[Any] = list(encoder.sentence_modules)
-    kept, scaling = (former[:-1], former[-1:]) if encoder.normalizes else (former, [])
+    kept = former[:-1] if former and isinstance(former[-1], Normalize) else former
     encoder.set_modules(kept)
     try:
         blocks = chunks_of(sentences, _BLOCK)
         vectors = (encoding.encode(encoder, block, batch_size, show_progress_bar) for block in blocks)
         count, mean, covariance = _moments(vectors, encoder.embedding_dim)
         projection = _projection(covariance, dim, count)
-    except BaseException:
+    finally:
         encoder.set_modules(former)
-        raise
-    shift = -projection @ mean
-    if kept and isinstance(kept[-1], Dense) and kept[-1].activation == "identity":
-        layer = kept.pop().dense
-        shift = shift + projection @ layer.bias.detach().cpu().double()
-        projection = projection @ layer.weight.detach().cpu().double()
-    ending: list[Any] = chain([Dense(out_features=len(projection)), *scaling], projection.shape[1], std=0.0)
+    whitening = Dense(out_features=len(projection))
+    chain([whitening, *former[len(kept) :]], projection.shape[1], std=0.0)
     with torch.no_grad():
-        ending[0].dense.weight.copy_(projection)
-        ending[0].dense.bias.copy_(shift)
-    encoder.set_modules([*kept, *ending])
+        whitening.dense.weight.copy_(projection)
+        whitening.dense.bias.copy_(-projection @ mean)
+    encoder.set_modules([*kept, whitening, *former[len(kept) :]])
     return encoder
 
 
 def _moments(blocks: Iterable[Tensor], width: int) -> tuple[int, Tensor, Tensor]:
-    """Number of rows, mean (D,) and covariance (D, D), float64, merged block by block (Chan et al. 1982)."""
-    count, mean = 0, torch.zeros(width, dtype=torch.float64)
-    scatter = torch.zeros(width, width, dtype=torch.float64)
+    """Number of rows, mean (D,) and covariance (D, D), float64, from sums of the rows' distances to the first row."""
+    count, first = 0, torch.zeros(width, dtype=torch.float64)
+    total, products = torch.zeros_like(first), torch.zeros(width, width, dtype=torch.float64)
     for block in blocks:
-        rows = block.double()
-        centre = rows.mean(0)
-        total = count + len(rows)
-        scatter += (rows - centre).T @ (rows - centre)
-        scatter += torch.outer(centre - mean, centre - mean) * (count * len(rows) / total)
-        mean += (centre - mean) * (len(rows) / total)
-        count = total
-    return count, mean, scatter / max(1, count - 1)
+        first = block[0].double() if count == 0 else first
+        rows = block.double() - first
+        count += len(rows)
+        total += rows.sum(0)
+        products += rows.T @ rows
+    mean = total / max(1, count)
+    return count, first + mean, (products - count * torch.outer(mean, mean)) / max(1, count - 1)
 
 
 def _projection(covariance: Tensor, dim: int | None, count: int) -> Tensor:
