@@ -16,10 +16,6 @@ from filelock import FileLock, Timeout
 from sentrep.errors import InputError
 
 
-class BusyError(InputError):
-    """Another process holds a lock."""
-
-
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
     """Open a file that appears under its name when the block ends, and not at all when the block raises.
@@ -124,7 +120,7 @@ def hold(path: str | Path, what: str) -> Iterator[None]:
         what: name of the resource, for the message.
 
     Raises:
-        BusyError: another process holds it.
+        InputError: another process holds it.
         OSError: the file system refuses locks, or the file cannot be made.
     """
     try:
@@ -134,7 +130,7 @@ def hold(path: str | Path, what: str) -> Iterator[None]:
             finally:
                 Path(path).unlink()
     except Timeout:
-        raise BusyError(f"another process is at work on {what}; wait for it, or end it") from None
+        raise InputError(f"another process is at work on {what}; wait for it, or end it") from None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sentrep.io.files import BusyError, atomic_folder, atomic_write, hold, remove_leftovers, write_text
+from sentrep import InputError
+from sentrep.io.files import atomic_folder, atomic_write, hold, remove_leftovers, write_text
 from support import forked
 
 
@@ -91,7 +92,7 @@ def test_of_folders_written_at_once_one_appears_and_what_was_killed_goes(tmp_pat
 
 
 def test_a_lock_is_refused_until_its_holder_ends(tmp_path: Path) -> None:
-    busy = pytest.raises(BusyError, match="another process is at work on the run")
+    busy = pytest.raises(InputError, match="another process is at work on the run")
     with beginning(keep, tmp_path / "lock"), busy, hold(tmp_path / "lock", "the run"):
         pass
     start = time.monotonic()
