@@ -26,7 +26,7 @@ import machine
 import tables
 
 OURS, SLOW = "sentrep", "sentrep, fast paths off"
-PACKED, PADDED = "sentrep, packed", "sentrep, padded"
+PADDED = "sentrep, padded"
 COMPILED, GRAPHS = "sentrep, compiled", "sentrep, CUDA graphs"
 CACHED = "sentrep, 32 rows at once"
 PEER, PLAIN = "sentence-transformers", "plain HF loop"

@@ -8,8 +8,8 @@ On SimCSE all train the same weights (CLS pooling, no head, dropout as in the mo
 order, with the same loss (InfoNCE of cosine, τ = 0.05), AdamW at 3e-5 falling linearly, no clipping:
 
 - "sentrep": `SentRepModule` under Lightning's Trainer, every option at its default.
-- "sentrep, packed", "sentrep, compiled", "sentrep, CUDA graphs": with ``layout: packed``, ``compile: true`` and
-  ``compile: reduce-overhead`` of ``model.encoder.compute``; on a GPU, and where ``--variants`` asks for them.
+- "sentrep, compiled", "sentrep, CUDA graphs": with ``compile: true`` and ``compile: reduce-overhead`` of
+  ``model.encoder.compute``; on a GPU, and where ``--variants`` asks for them.
 - "sentrep, 32 rows at once", where ``--variants`` asks for it: GradCache.
 - "sentrep, NAME alone", where ``--variants`` asks: one of the fast paths ``layout`` and ``cheap_dropout`` by itself.
 - "sentrep, fast paths off": one padded pass with torch's own dropout.
@@ -43,7 +43,7 @@ from typing import Any
 import harness
 import inputs
 import machine
-from harness import COMPILED, GRAPHS, HAND, HAND_COMPILED, OURS, PACKED, PEER, PLAIN, SLOW, Job, Row
+from harness import COMPILED, GRAPHS, HAND, HAND_COMPILED, OURS, PEER, PLAIN, SLOW, Job, Row
 from training_loops import COMPUTE, measure
 
 OBJECTIVES = ("simcse", "gs", "dclr", "denosent")
@@ -133,7 +133,7 @@ def _jobs(options: argparse.Namespace, setting: dict[str, Any], folder: str, tem
     corpus = temporary / f"{count}-{length}.txt"
     if not corpus.exists():
         inputs.write_sentences(options.corpus, count, corpus, length)
-    gpu_only = [PACKED, COMPILED, GRAPHS] if options.device == "cuda" else []
+    gpu_only = [COMPILED, GRAPHS] if options.device == "cuda" else []
     wanted = options.variants or [PEER, PLAIN, SLOW, OURS, *gpu_only]
     own = [variant for variant in wanted if variant in COMPUTE]
     variants = harness.present(wanted, NEEDS) if setting["objective"] == "simcse" else own

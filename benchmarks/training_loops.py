@@ -20,7 +20,6 @@ from harness import (
     HAND,
     HAND_COMPILED,
     OURS,
-    PACKED,
     PADDED,
     PEER,
     PLAIN,
@@ -33,7 +32,6 @@ _OFF: dict[str, Any] = {"layout": "padded", "cheap_dropout": False}
 COMPUTE: dict[str, dict[str, Any]] = {
     OURS: {},
     PADDED: {"layout": "padded"},
-    PACKED: {"layout": "packed"},
     CACHED: {"rows_at_once": 32},
     COMPILED: {"compile": True},
     GRAPHS: {"compile": "reduce-overhead"},

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import checks
-from sentrep.encoder.compute.recompute import some_rows_at_once
 from sentrep.errors import InputError
 from sentrep.types import EncoderOutput, Need, TokenBatch
 
@@ -63,12 +62,8 @@ class EncoderCopy(nn.Module):
             words: (B, L, W) word embeddings in place of looking the tokens up, or None.
             need: the outputs besides vectors: the tokens' states, layers (`sentrep.types.Need`).
         """
-        rows = self.encoder.compute.rows_at_once
-        if self.trainable or rows is None:
-            with torch.set_grad_enabled(self.trainable and torch.is_grad_enabled()):
-                return self.encoder(tokens, words, need)
-        with torch.no_grad():
-            return some_rows_at_once(self.encoder, tokens, words, need, rows)
+        with torch.set_grad_enabled(self.trainable and torch.is_grad_enabled()):
+            return self.encoder(tokens, words, need)
 
     def project(self, embedding: Tensor) -> Tensor:
         """The copy's projection head on pooled vectors, (B, H) → (B, D); without a head, the vectors themselves."""
@@ -98,13 +93,11 @@ class CutCopy(nn.Module):
 
     def forward(self, *arguments: Any, **keywords: Any) -> EncoderOutput:
         """The copy's output; its vectors before the projection head are not cut."""
-        output: EncoderOutput = self.whole(*arguments, **keywords)
-        return output
+        return self.whole(*arguments, **keywords)
 
     def project(self, embedding: Tensor) -> Tensor:
         """(B, dim), the first dimensions of the copy's projected vectors."""
-        projected: Tensor = self.whole.project(embedding)
-        return projected[:, : self.dim]
+        return self.whole.project(embedding)[:, : self.dim]
 
 
 class Frozen(nn.Module):

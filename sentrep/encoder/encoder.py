@@ -271,16 +271,15 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         return other
 
     def evaluating(self) -> SentenceEncoder:
-        """See `TextEncoder.evaluating`: in training a copy with the same tensors, since another thread may train."""
-        if not any(module.training for module in self.modules()):
+        """See `TextEncoder.evaluating`: in training, or with compiled layers, a copy with the same tensors.
+
+        Another thread may train the encoder meanwhile, and each length of `encode` would compile the layers again.
+        """
+        if not self.compute.compiles and not any(module.training for module in self.modules()):
             return self
         words = self.tokenize
         shared = (words, words.tokenizer, self._source, *self.parameters(), *self.buffers())
         return copy.deepcopy(self, {id(part): part for part in shared}).eval()
-
-    def embed(self, tokens: TokenBatch) -> Tensor:
-        """See `TextEncoder.embed`; no states of a layer are kept."""
-        return self.plan().embed(tokens)
 
     def project(self, embedding: Tensor) -> Tensor:
         """The projection head on vectors, (B, D) → (B, D'); without a head, the vectors themselves."""

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from sentrep import distributed
+from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.encoder import SentenceEncoder
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
-from sentrep.types import TextBatch, TokenBatch
+from sentrep.types import Need, TextBatch, TokenBatch
 
 
 class FrozenEncoder:
@@ -45,8 +46,7 @@ class FrozenEncoder:
         Raises:
             InputError: when the model cannot be loaded, changed since the checkpoint, or cannot read these tokens.
         """
-        encoder, parts = self._readable(tokens)
-        return torch.cat([encoder.embed(part).float() for part in parts])
+        return self._reading(tokens)(tokens, need=Need(tokens=False)).embedding.float()
 
     @torch.compiler.disable
     @torch.no_grad()
@@ -56,14 +56,14 @@ class FrozenEncoder:
         Raises:
             InputError: as `embed`, and where the head cannot be used apart from its backbone.
         """
-        encoder, parts = self._readable(tokens)
+        encoder = self._reading(tokens)
         if self._lm_head is None:
             self._lm_head = encoder.language_model_head(0).requires_grad_(False).eval()
-        head = self._lm_head.to(encoder.device)
-        return torch.cat([head(encoder(part).token_states) for part in parts])
+        logits: Tensor = self._lm_head.to(encoder.device)(encoder(tokens).token_states)
+        return logits
 
-    def _readable(self, tokens: TokenBatch) -> tuple[SentenceEncoder, list[TokenBatch]]:
-        """The model, on the tokens' device, and the tokens in parts."""
+    def _reading(self, tokens: TokenBatch) -> SentenceEncoder:
+        """The model, on the device of tokens that it can read."""
         encoder = self.load()
         limit, length = encoder.tokenize.limit, tokens.input_ids.shape[1]
         if limit is not None and length > limit:
@@ -71,10 +71,9 @@ class FrozenEncoder:
                 f"{self.model}: it reads at most {limit} tokens, this batch has sentences of {length}; "
                 "lower encoder.max_length or use another model"
             )
-        device = tokens.input_ids.device
-        if encoder.device != device:
-            encoder.to(device)
-        return encoder, [tokens] if self._rows_at_once is None else tokens.split(self._rows_at_once)
+        if encoder.device != tokens.input_ids.device:
+            encoder.to(tokens.input_ids.device)
+        return encoder
 
     def embed_pairs(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """Anchors (B, D') of this process and keys (N, D') of all: the given positives, or the sentences themselves."""
@@ -87,9 +86,8 @@ class FrozenEncoder:
         return {"model": self.model, "fingerprint": self._fingerprint}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take the fingerprint from a checkpoint, which the loaded model must match."""
-        if self._encoder is not None and state["fingerprint"] is not None:
-            self._check_unchanged(state["fingerprint"])
+        """Take the fingerprint from a checkpoint: the model is read again, and must match it."""
+        self._encoder, self._lm_head = None, None
         self._fingerprint = state["fingerprint"] or self._fingerprint
 
     def __getstate__(self) -> dict[str, Any]:
@@ -105,23 +103,18 @@ class FrozenEncoder:
             # layers draw their initial weights before the stored ones arrive; a resumed run, which loads at another
             # step than the uninterrupted one, must not draw other dropout masks for it
             with torch.random.fork_rng(devices=[]):
-                encoder = SentenceEncoder.from_pretrained(self.model).requires_grad_(False)
+                compute = Compute(rows_at_once=self._rows_at_once)
+                encoder = SentenceEncoder.from_pretrained(self.model, compute=compute).requires_grad_(False)
             if self._vocabulary is not None and encoder.tokenize.vocabulary != self._vocabulary:
                 raise InputError(
                     f"{self.model}: its tokenizer or prompt differs from the trained encoder's, so it would misread "
                     "the token ids; use a model with the same tokenizer and prompt"
                 )
-            self._encoder = encoder
-            self._check_unchanged(self._fingerprint)
+            found = fingerprint(encoder)
+            if self._fingerprint not in (None, found):
+                raise InputError(
+                    f"{self.model}: its weights or settings are not those that training began with; "
+                    "put the former model back, or start anew instead of resuming"
+                )
+            self._encoder, self._fingerprint = encoder, found
         return self._encoder
-
-    def _check_unchanged(self, expected: str | None) -> None:
-        assert self._encoder is not None
-        found = fingerprint(self._encoder)
-        if expected not in (None, found):
-            self._encoder = None
-            raise InputError(
-                f"{self.model}: its weights or settings are not those that training began with; "
-                "put the former model back, or start anew instead of resuming"
-            )
-        self._fingerprint = found

@@ -21,7 +21,7 @@ from sentrep.errors import InputError
 from sentrep.extras import require
 from sentrep.io.files import atomic_folder
 from sentrep.io.paths import expanded, writing
-from sentrep.types import TokenBatch
+from sentrep.types import Need, TokenBatch
 
 _INPUTS = ("input_ids", "attention_mask")
 _VECTORS, _STATES = "sentence_embedding", "last_hidden_state"
@@ -89,7 +89,7 @@ def write_graph(encoder: Any, folder: str | Path) -> None:
         _export(plain, file)
         tokens = pad(plain.tokenize(_BATCH, plain.max_seq_length)[0], plain.tokenize.pad_token_id)
         with torch.inference_mode():
-            expected = plain.embed(tokens).float()
+            expected = plain(tokens, need=Need(tokens=False)).embedding
         apart = float((_Session(plain, file).run(tokens) - expected).abs().max() / expected.abs().max())
         if not apart <= (1e-4 if plain.subtract_template else 1e-5):
             raise InputError(f"the graph's vectors differ from torch's by {apart:.0e}, so no graph is written")
@@ -131,11 +131,8 @@ class _Graph(nn.Module):
         self.encoder, self.states = encoder, states
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
-        tokens = TokenBatch(input_ids, attention_mask)
-        if not self.states:
-            return self.encoder.embed(tokens).float()
-        output = self.encoder(tokens)
-        return output.embedding.float(), output.token_states
+        output = self.encoder(TokenBatch(input_ids, attention_mask), need=Need(tokens=self.states))
+        return (output.embedding, output.token_states) if self.states else output.embedding
 
 
 class _Session(InputModule):

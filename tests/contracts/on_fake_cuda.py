@@ -37,7 +37,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
     "last": {"pooling": "last"},
     "modernbert": {"family": "modernbert", "dropout": None},
     "modules": {"modules": [Dense(activation="tanh", out_features=16), Normalize()]},
-    "packed": {"layout": "packed"},
+    "padded": {"layout": "padded"},
     "prompt": PROMPT,
     "rows at once": {"rows_at_once": 5},
 }

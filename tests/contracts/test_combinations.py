@@ -97,7 +97,7 @@ def parts(teacher: str) -> list[Part]:
         encoder("backbone", trainable=["encoder.layer.*"]),
         encoder("backbone", trainable={"rank": 2}),
         encoder("rows", compute={"rows_at_once": 3}),
-        encoder("layout", compute={"layout": "packed"}),
+        encoder("layout", compute={"layout": "padded"}),
         ("prompt", merged([encoder("", **PROMPT)[1], {"views": {"positive_prompt": '"[X]" is [MASK].'}}])),
         optimizer("SAM"),
         optimizer("AdversarialWeightPerturbation", gamma=1e-3),

@@ -29,17 +29,17 @@ HEAVY = {
     "SAM": f"--model.optimizer SAM {BASE}",
     "AWP": f"--model.optimizer AdversarialWeightPerturbation {BASE}",
     "GradCache": "--model.encoder.compute.rows_at_once 3",
-    "packed": "--model.encoder.compute.layout packed",
+    "padded": "--model.encoder.compute.layout padded",
     "compile": "--model.encoder.compute.compile true",
 }
 """Those that change how a step is made; on two processes as well."""
 
 TOGETHER = [
     ("norm", "SAM", "accumulation", "GradCache"),
-    ("norm", "AWP", "packed", "compile"),
-    ("value", "SAM", "packed", "compile"),
+    ("norm", "AWP", "padded", "compile"),
+    ("value", "SAM", "padded", "compile"),
     ("value", "AWP", "accumulation", "GradCache"),
-    ("accumulation", "GradCache", "packed", "compile"),
+    ("accumulation", "GradCache", "padded", "compile"),
 ]
 """Every pair of them but the two values of one option, norm with value and SAM with AWP."""
 

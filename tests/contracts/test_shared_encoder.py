@@ -83,7 +83,6 @@ def test_a_duplicate_of_a_fitted_module_goes_on_as_the_original(name: str, dupli
 
 HOW: list[dict[str, Any]] = [
     {},
-    {"layout": "packed"},
     {"pooling": "mean_first_last"},
     {"pooling": "mask", "prompt": Prompt('"[X]" means [MASK].', subtract=True)},
 ]

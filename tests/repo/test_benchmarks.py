@@ -73,7 +73,7 @@ def test_a_machine_without_a_gpu_is_told_so(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_lengths_and_variants_are_rows(tmp_path: Path) -> None:
-    variants = ["sentrep", "sentrep, packed", "sentrep, 32 rows at once", "best loop by hand"]
+    variants = ["sentrep", "sentrep, padded", "sentrep, 32 rows at once", "best loop by hand"]
     words = [*TINY, "--lengths", "8", "12", "--steps", "2", "--warmup", "1", "--matrix", "64", "--one-process"]
     run("train_throughput.py", *words, "--json", str(tmp_path / "x"), "--variants", *variants)
     found = json.loads((tmp_path / "x").read_text())

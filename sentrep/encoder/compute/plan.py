@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -34,9 +33,8 @@ class Compute:
     """How the encoder's passes run. The result is the same, but for rounding and, with dropout, other random draws.
 
     Args:
-        layout: ``packed`` puts several sentences into a row (`sentrep.encoder.compute.rows`), where the family allows
-            it; ``padded`` gives each sentence a row of its own. ``auto`` packs training passes and pads the passes
-            of `encode`, whose sentences have like lengths.
+        layout: ``auto`` puts several sentences into a row (`sentrep.encoder.compute.rows`), where the family allows
+            it; ``padded`` gives each sentence a row of its own, as `encode` does, which sorts sentences by length.
         cheap_dropout: on a CPU, cheaper dropout masks, and attention with dropout in plain products; elsewhere torch's.
         rows_at_once: hold the activations of at most so many rows in training, all views of a sentence counted
             (GradCache): the loss and gradient of the full batch in the memory of a small one, for a second forward
@@ -53,7 +51,7 @@ class Compute:
         32
     """
 
-    layout: Literal["auto", "padded", "packed"] = "auto"
+    layout: Literal["auto", "padded"] = "auto"
     cheap_dropout: bool = True
     rows_at_once: int | None = None
     compile: bool | Literal["auto", "reduce-overhead"] = "auto"
@@ -94,8 +92,6 @@ class Pass:
         self._packs = compute.layout != "padded" and can_pack(backbone.config, prompts.own.pad_token_id)
         if pooling == "pooler" and not self._is_bert:
             self._packs = False  # a row has one first token for several sentences
-        if compute.layout == "packed" and not self._packs:
-            logger.warning("%s cannot be packed: each sentence has a row of its own", backbone.config.model_type)
         self._first_position = first_position(backbone.config)
         self._compared = False
         if compute.cheap_dropout:
@@ -106,25 +102,18 @@ class Pass:
         self._captured = CapturedPass(backbone) if captures else None
 
     def __call__(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
-        """One pass in training, in the way of `Compute`: see `SentenceEncoder.forward`."""
-        run: Run = functools.partial(self._run, packed=self._packs)
+        """One pass in the way of `Compute`: see `SentenceEncoder.forward`."""
+        run: Run = self._run
         if self._compute.compiles:
             if not self._compared:
-                self._compare(run, tokens)
-            run = functools.partial(self._run_compiled, run)
-        if self._compute.rows_at_once is None or not torch.is_grad_enabled():
+                self._compare(tokens)
+            run = self._run_compiled
+        if self._compute.rows_at_once is None:
             return run(tokens, words, need)
         return some_rows_at_once(run, tokens, words, need, self._compute.rows_at_once)
 
-    def embed(self, tokens: TokenBatch) -> Tensor:
-        """The vectors (B, D) of sentences of like length, as `encode` has them."""
-        with compiled.uncompiled(self.backbone):
-            return self._run(
-                tokens, None, Need(tokens=False), self._packs and self._compute.layout == "packed"
-            ).embedding
-
     @torch.no_grad()
-    def _compare(self, run: Run, tokens: TokenBatch) -> None:
+    def _compare(self, tokens: TokenBatch) -> None:
         """Compare compiled vectors of one batch with uncompiled ones, without dropout.
 
         Raises:
@@ -133,9 +122,9 @@ class Pass:
         self._compared = True
         modes = {module: module.training for module in self.backbone.modules()}
         self.backbone.eval()
-        found = self._run_compiled(run, tokens, None, Need(tokens=False)).embedding
-        with compiled.uncompiled(self.backbone):
-            wanted = run(tokens, None, Need(tokens=False)).embedding
+        found = self._run_compiled(tokens, None, Need(tokens=False)).embedding
+        with torch.compiler.set_stance("force_eager"):
+            wanted = self._run(tokens, None, Need(tokens=False)).embedding
         for module, training in modes.items():
             module.training = training
         apart = float((found - wanted).abs().max() / wanted.abs().max())
@@ -146,16 +135,16 @@ class Pass:
             )
         logger.info("layers are compiled; the first batch differs from uncompiled layers by %.1e", apart)
 
-    def _run_compiled(self, run: Run, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
-        """``run`` of the batch in one width, so that compiled code sees few shapes; the new columns are cut off."""
+    def _run_compiled(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
+        """`_run` of the batch in one width, so that compiled code sees few shapes; the new columns are cut off."""
         more = max(0, self.prompts.longest - tokens.input_ids.shape[1])
         wide = tokens.widened(more, self.prompts.own.pad_token_id)
-        return run(wide, None if words is None else F.pad(words, (0, 0, 0, more)), need).narrowed(more)
+        return self._run(wide, None if words is None else F.pad(words, (0, 0, 0, more)), need).narrowed(more)
 
-    def _run(self, tokens: TokenBatch, words: Tensor | None, need: Need, packed: bool) -> EncoderOutput:
+    def _run(self, tokens: TokenBatch, words: Tensor | None, need: Need) -> EncoderOutput:
         """Run backbone, pooling and modules; outputs that nothing reads are not computed."""
         alone = need.vectors_only and not any(module.reads_tokens for module in self._modules)
-        rows = self._rows(tokens, packed)
+        rows = self._rows(tokens)
         if alone and words is None and self._can_replay(rows):
             vectors, states = self._replayed(tokens, rows), None
         else:
@@ -191,9 +180,9 @@ class Pass:
 
         return self._captured(run, tensors, (names, rows.is_full))
 
-    def _rows(self, tokens: TokenBatch, packed: bool) -> PackedRows:
+    def _rows(self, tokens: TokenBatch) -> PackedRows:
         """The batch in rows; one sentence a row where the lengths are known to the device alone."""
-        device, packed = tokens.input_ids.device, packed and not torch.compiler.is_compiling()
+        device, packed = tokens.input_ids.device, self._packs and not torch.compiler.is_compiling()
         if packed and tokens.lengths is None and device.type == "cpu":
             tokens = replace(tokens, lengths=tokens.attention_mask.sum(1).numpy())
         if not packed or tokens.lengths is None:

@@ -63,7 +63,7 @@ def test_a_graph_from_the_command_line(tmp_path: Path, onnx: None) -> None:
     import onnxruntime
 
     model, target = tmp_path / "model", tmp_path / "graph"
-    tiny_encoder(pooling="mean", layout="packed").save_pretrained(model)
+    tiny_encoder(pooling="mean").save_pretrained(model)
     assert main(["export", str(model), "--output", str(target), "--format", "onnx"]) == 0
     found, plain = SentenceEncoder.from_pretrained(target, backend="onnx"), SentenceEncoder.from_pretrained(target)
     assert fingerprint(found) != fingerprint(plain)

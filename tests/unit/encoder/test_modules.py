@@ -18,6 +18,7 @@ from sentrep.cli import main
 from sentrep.encoder import ConvolutionalPooling, Dense, Flow, Normalize, SentenceModule
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.objectives import Alignment, Contrastive
+from sentrep.types import Need
 from support import checkpoint_of, loss_and_gradients, text_batch, tiny_encoder, toy_sentences, write_workplace
 
 SENTENCES = toy_sentences(9)
@@ -135,7 +136,7 @@ def test_what_is_forgotten_in_a_module_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="takes plain data"):
         encoder.save_pretrained(tmp_path / "model")
     with pytest.raises(InputError, match="module that reads them must say reads_tokens"):
-        encoder.embed(text_batch(encoder, SENTENCES).anchor)
+        encoder(text_batch(encoder, SENTENCES).anchor, need=Need(tokens=False))
 
 
 @pytest.mark.parametrize(

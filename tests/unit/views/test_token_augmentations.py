@@ -153,7 +153,7 @@ def test_each_view_has_its_own_list(perturbs: Any) -> None:
 
 
 def test_a_packed_pass_counts_the_tokens_that_are_read() -> None:
-    encoder = tiny_encoder(dropout=0.0, layout="packed", pooling="mean")
+    encoder = tiny_encoder(dropout=0.0, pooling="mean")
     batch = text_batch(encoder, SENTENCES[:6])
     maker = EncodedViews([WordRepetition(1.0)])
     maker.build(*plugged(encoder, 0))

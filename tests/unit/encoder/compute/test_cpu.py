@@ -63,7 +63,7 @@ def test_a_decoder_as_backbone_gives_transformers_own_states() -> None:
     shape = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 2200}
     encoder = SentenceEncoder(shape, tokenizer="toy", pooling="last").eval()
     ids = torch.arange(24).view(2, 12) + 5
-    found = encoder.embed(TokenBatch(ids, torch.ones_like(ids)))
+    found = encoder(TokenBatch(ids, torch.ones_like(ids))).embedding
     encoder.backbone.set_attn_implementation("eager")
     with torch.no_grad():
         torch.testing.assert_close(found, encoder.backbone(ids).last_hidden_state[:, -1])

@@ -17,7 +17,7 @@ from support import FAMILIES, loss_and_gradients, text_batch, tiny_encoder, toy_
 ASKED = (0, 1, 2, -1, -3)
 WAYS: dict[str, dict[str, Any]] = {
     "padded": {"layout": "padded"},
-    "packed": {"layout": "packed"},
+    "packed": {},
     "some rows at once": {"rows_at_once": 4},
     "compiled": {"compile": True},
 }
