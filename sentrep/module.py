@@ -23,7 +23,6 @@ from sentrep.checkpoint.resume import align_position
 from sentrep.config import Configurable
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import EncoderServices, ProjectionHead, SentenceEncoder
-from sentrep.encoder.encoder import check_storable
 from sentrep.errors import InputError
 from sentrep.evaluation.scoring import Scoring
 from sentrep.functional.geometry import view_statistics
@@ -94,7 +93,6 @@ class SentRepModule(Configurable, LightningModule):
         super().__init__()
         self.encoder = encoder.train()  # `SentenceEncoder.from_pretrained` returns it in evaluation mode
         encoder.attach_head(head)
-        check_storable(encoder)
         self.views = views if views is not None else EncodedViews()
         self.objectives = WeightedSum(objectives, weights)
         self.optimizer, self.scheduler, self.warmup_steps = optimizer, scheduler, warmup_steps

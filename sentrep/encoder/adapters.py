@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,8 +49,6 @@ class Lora:
     def __post_init__(self) -> None:
         checks.positive(self, alpha=self.alpha)
         checks.share(self, dropout=self.dropout)
-        if self.targets == []:
-            raise InputError("Lora: targets is empty; name linear layers, or leave it out for all")
 
 
 def inject(backbone: nn.Module, adapter: Lora) -> None:
@@ -62,12 +60,18 @@ def inject(backbone: nn.Module, adapter: Lora) -> None:
     require("model.encoder.trainable: Lora", "lora", "peft")
     import peft  # takes two seconds
 
+    linear = [name for name, module in backbone.named_modules() if isinstance(module, nn.Linear)]
+    for target in adapter.targets or ():  # peft ignores a target that no layer has, if another target has a layer
+        if not any(f".{name}".endswith(f".{target}") for name in linear):
+            ends = sorted({name.rpartition(".")[2] for name in linear})
+            hint = did_you_mean(target, ends) or f"; their names end in {', '.join(ends)}"
+            raise InputError(f"model.encoder.trainable: targets: {target!r} is no linear layer of the backbone{hint}")
     alpha: Any = adapter.alpha  # peft's type says int, and any number does
     config = peft.LoraConfig(
         r=adapter.rank,
         lora_alpha=alpha,
         lora_dropout=adapter.dropout,
-        target_modules=_targets(backbone, adapter.targets),
+        target_modules="all-linear" if adapter.targets is None else adapter.targets,
     )
     peft.inject_adapter_in_model(config, backbone, _NAME)
 
@@ -97,15 +101,3 @@ def merged(state: Mapping[str, Tensor], adapter: Lora) -> dict[str, Tensor]:
 def is_adapters(name: str) -> bool:
     """Whether a weight of this name belongs to an adapter."""
     return name.endswith((_DOWN, _UP))
-
-
-def _targets(backbone: nn.Module, wanted: Iterable[str] | None) -> list[str]:
-    linear = [name for name, module in backbone.named_modules() if isinstance(module, nn.Linear)]
-    if wanted is None:
-        return linear
-    for target in wanted:
-        if not any(f".{name}".endswith(f".{target}") for name in linear):
-            ends = sorted({name.rsplit(".", 1)[-1] for name in linear})
-            hint = did_you_mean(target, ends) or f"; their names end in {', '.join(ends)}"
-            raise InputError(f"model.encoder.trainable: targets: {target!r} is no linear layer of the backbone{hint}")
-    return [name for name in linear if any(f".{name}".endswith(f".{target}") for target in wanted)]

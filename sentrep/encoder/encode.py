@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
@@ -46,11 +45,10 @@ class Found(NamedTuple):
     """(Q, k) places of the documents in their list."""
 
 
-class TextEncoder(ABC):
+class TextEncoder:
     """Turns texts into vectors with a `SentenceTransformer`, by torch (`SentenceEncoder`) or a graph (`GraphEncoder`).
 
     Attributes:
-        model: the `SentenceTransformer`.
         tokenize: text to token ids for training.
         prompts: texts before a sentence, by name: ``query`` for `encode_query`, ``document`` (or ``passage``,
             ``corpus``) for `encode_document`.
@@ -62,6 +60,8 @@ class TextEncoder(ABC):
     """
 
     tokenize: TextTokenizer
+    _st: tuple[SentenceTransformer]
+    """In a tuple, so that it is no child of an encoder whose own children are its parts."""
     prompts: dict[str, str] = _of_model("prompts")
     default_prompt_name: str | None = _of_model("default_prompt_name")
     similarity_fn_name: Any = _of_model("similarity_fn_name")
@@ -70,9 +70,9 @@ class TextEncoder(ABC):
     similarity_pairwise: Callable[..., Tensor] = _of_model("similarity_pairwise")
 
     @property
-    @abstractmethod
     def model(self) -> SentenceTransformer:
-        """The model inside, of sentence-transformers."""
+        """The model inside, of sentence-transformers, on the same parameters."""
+        return self._st[0]
 
     @property
     def device(self) -> torch.device:
@@ -163,11 +163,8 @@ class TextEncoder(ABC):
 
     def _texts(self, sentences: Any) -> Any:
         self.tokenize.check_unchanged()
-        if isinstance(sentences, str):
-            _check([sentences])
-            return sentences
         _check(texts := as_list(sentences))
-        return texts
+        return sentences if isinstance(sentences, str) else texts
 
 
 def encode(
@@ -236,14 +233,9 @@ def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | 
 
 def _check(sentences: Sequence[str]) -> None:
     for row, sentence in enumerate(sentences):
-        if not isinstance(sentence, str):
-            raise InputError(
-                f"sentences[{row}] is {type(sentence).__name__}, not a string; replace or remove it before encoding"
-            )
         try:
-            sentence.encode()
-        except UnicodeEncodeError as error:
+            str.encode(sentence)  # lone surrogates cannot be encoded
+        except (TypeError, UnicodeEncodeError):
             raise InputError(
-                f"sentences[{row}] has half a surrogate pair at character {error.start}, which no text may hold; "
-                "read it again with the right encoding, or replace the character"
+                f"sentences[{row}] is not valid text: {sentence!r:.80}; replace or remove it before encoding"
             ) from None

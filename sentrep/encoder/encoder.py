@@ -29,8 +29,15 @@ from sentrep.encoder.loading import folders
 from sentrep.encoder.loading.checks import check_rebuilds, check_tokenizer
 from sentrep.encoder.loading.lm_head import LanguageModelHead, language_model_head
 from sentrep.encoder.loading.model import Opened, open_model
-from sentrep.encoder.modules import Normalize, SentenceModule, chain, described
-from sentrep.encoder.st_modules import PromptedTransformer, check_pooling, from_modules, pooling_name, to_modules
+from sentrep.encoder.modules import SentenceModule, chain, described
+from sentrep.encoder.st_modules import (
+    PromptedTransformer,
+    assembled,
+    check_pooling,
+    from_modules,
+    pooling_name,
+    to_modules,
+)
 from sentrep.encoder.text.tokenizer import MASK_SLOT, Prompt, TextTokenizer, position_limit
 from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import below
@@ -64,8 +71,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         compute: how passes run (`Compute`): layout, GradCache, compilation.
         trainable: the trained part of the backbone: True for all of it, False for nothing, patterns of its parameters'
             names such as ``encoder.layer.1[01].*``, or low-rank matrices beside it (`Lora`). Frozen parts keep their
-            dropout in training. A folder holds merged weights, a checkpoint both parts. An adapter that differs from
-            the checkpoint's starts beside the merged weights.
+            dropout in training. A folder or checkpoint as ``backbone`` has its adapters merged.
         modules: modules of the model after the pooling, in this order (`sentrep.encoder.SentenceModule`).
             None: the modules of a checkpoint ``backbone``; else none.
 
@@ -106,19 +112,20 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         check_pooling(pooling)
         if pooling == "mask" and (template is None or MASK_SLOT not in template):
             raise InputError("pooling 'mask' needs a prompt with a [MASK], for example '\"[X]\" means [MASK].'")
-        if dropout is not None:
-            checks.share("encoder", dropout=dropout)
         whole = isinstance(backbone, Opened)
         options: Any = {"tokenizer": tokenizer, "pretrained": pretrained, "dropout": dropout}
         options |= {"pooler": pooling == "pooler", "behind": modules is None}
         opened: Opened = backbone if whole else open_model(backbone, **options)  # type: ignore[assignment]
-        self._st = (opened.model,)  # in a tuple: torch registers its params in `backbone` and `sentence_modules`
+        self._st = (opened.model,)
         transformer, behind = _parts(opened.model)
         self.backbone: Any = transformer.auto_model
-        _settle_pooler(self.backbone, pooling == "pooler", opened)
+        pooler = getattr(self.backbone, "pooler", None)
+        if pooler is None and pooling == "pooler":
+            raise InputError(f"{opened.name} has no trained pooler; choose another pooling, or head.kind mlp")
+        if pooler is not None and pooling != "pooler":
+            pooler.requires_grad_(False)  # it stays with the model, and DDP waits for every trained parameter
         self.adapter = trainable if isinstance(trainable, Lora) else None
-        if trainable is not True:
-            make_trainable(self.backbone, trainable)
+        make_trainable(self.backbone, trainable)
         tokens: Any = transformer.tokenizer
         check_tokenizer(tokens, self.vocab_size, opened.name, self.backbone)
         self.prompt = template
@@ -133,29 +140,25 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.pooling, self.compute = pooling, compute
         self._around = Prompts(self.tokenize.template, self.longest)
         if modules is not None:
-            found = _with_weights(self._chained(modules), opened.state)
+            found = _with_weights(chain(modules, self._pooled_size, self._initial_std), opened.state)
         else:
             found = from_modules(behind if whole or opened.training else [], self._pooled_size)
         self.set_modules(found)
         self.head: ProjectionHead | None = None
-        if self.adapter is not None and self.adapter == opened.adapter:
-            self.load_state_dict({k: x for k, x in opened.state.items() if not k.startswith("head.")})
         self._source = replace(opened, state={})
         self.train()  # Lightning leaves from_pretrained's eval mode: SimCSE would see no dropout
+
+    def __init_subclass__(cls) -> None:
+        raise InputError(
+            f"{cls.__name__} is a subclass of SentenceEncoder, whose code no checkpoint or folder would hold; compose "
+            "instead (pooling, modules, head, objectives, views)"
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuse an attribute that later passes would not follow."""
         if name in _FIXED and hasattr(self, name):
             raise InputError(f"encoder.{name} cannot be set; {_FIXED[name]}")
-        self._set(name, value)
-
-    def _set(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-
-    @property
-    def model(self) -> SentenceTransformer:
-        """The model inside, of sentence-transformers, on the same parameters."""
-        return self._st[0]
 
     @property
     def include_prompt(self) -> bool:
@@ -183,11 +186,6 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         return self.hidden_size * len(self.pooling.split("+"))
 
     @property
-    def normalizes(self) -> bool:
-        """Whether the last module scales vectors to length 1."""
-        return len(self.sentence_modules) > 0 and isinstance(self.sentence_modules[-1], Normalize)
-
-    @property
     def _initial_std(self) -> float:
         return getattr(self.backbone.config, "initializer_range", 0.02)
 
@@ -198,9 +196,13 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
     def set_modules(self, modules: Iterable[SentenceModule]) -> None:
         """Replace the modules after the pooling by other built modules."""
-        self._set("sentence_modules", nn.ModuleList(modules).to(self.model.device))
-        self._assemble()
-        self._pass = None
+        former, self._pass = self.model, None
+        super().__setattr__("sentence_modules", nn.ModuleList(modules).to(former.device))
+        inside = to_modules(
+            _parts(former)[0], self.pooling, self.include_prompt, self.prompt, self.subtract_template,
+            list(self.sentence_modules),
+        )  # fmt: skip
+        self._st = (assembled(inside, former, str(former.device)),)
         self.init_args["modules"] = list(self.sentence_modules)  # for checkpoints, which build it again
 
     def attach_head(self, head: ProjectionHead | None) -> None:
@@ -211,10 +213,11 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         """
         if head is not None:
             head.build(self.embedding_dim, self._initial_std)
-            own = head.kind.startswith("pooler")
-            dense = self._trained_pooler(head.kind == "pooler") if own else None
-            if dense is not None:
+            dense = self._trained_pooler()
+            if head.kind.startswith("pooler") and dense is not None:
                 head.dense.load_state_dict(dense)
+            elif head.kind == "pooler" and not self._source.is_random:
+                raise InputError(f"{self._source.name} has no trained pooler to start from; choose head.kind mlp")
             head.to(self.device)
         self.head = head
 
@@ -248,7 +251,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
     def set_compute(self, compute: Compute) -> None:
         """Run later passes in another way; changes of the backbone itself stay."""
-        self._set("compute", compute)
+        super().__setattr__("compute", compute)  # type: ignore[arg-type]
         self._pass = None
 
     def own(self, tokens: TokenBatch) -> Tensor:
@@ -289,7 +292,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         """Write a folder for sentence-transformers, transformers and sentrep (`SentenceTransformer.save_pretrained`).
 
         Raises:
-            InputError: the folder cannot be written, or the encoder has code that no folder can hold.
+            InputError: the folder cannot be written, or would not describe the encoder.
         """
         check_writable(self)
         folders.write(self.model, Path(folder))
@@ -347,8 +350,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
             return GraphEncoder(cls.from_pretrained(name, trust_remote_code=trust_remote_code), name)
         backbone = {"name": str(name), "revision": revision, "trust_remote_code": trust_remote_code}
         read = {key: overrides.pop(key) for key in ("tokenizer", "dropout") if key in overrides}
-        wanted: Any = {"pooler": overrides.get("pooling") == "pooler", "behind": overrides.get("modules") is None}
-        opened: Any = open_model(backbone, **read, **wanted)
+        opened: Any = open_model(backbone, **read, behind=overrides.get("modules") is None)
         if not opened.pooled and "pooling" not in overrides:
             warnings.warn(f"{name}: a plain transformers model, which carries no pooling; taking 'cls'", stacklevel=2)
         encoder = cls(opened, **{**_stored_arguments(opened), **overrides})
@@ -369,45 +371,20 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         transformer, _ = _parts(model)
         backbone: Any = transformer.auto_model
         name: str = backbone.config.name_or_path
-        pooler = getattr(backbone, "pooler", None) is not None
-        opened: Any = Opened(name, model, name or None, trusted=model.trust_remote_code, has_pooler=pooler)
+        opened: Any = Opened(name, model, name or None, trusted=model.trust_remote_code)
         encoder = cls(opened, **{**_stored_arguments(opened), **arguments})
         encoder.init_args["backbone"] = name  # for checkpoints, which hold plain data
         return encoder
 
-    def _chained(self, modules: list[SentenceModule]) -> list[SentenceModule]:
-        return chain(modules, self._pooled_size, self._initial_std)
-
-    def _assemble(self) -> None:
-        """Put the `SentenceTransformer` together for the present pooling, prompt and modules."""
-        former = self.model
-        modules = to_modules(
-            _parts(former)[0], self.pooling, self.include_prompt, self.prompt, self.subtract_template,
-            list(self.sentence_modules),
-        )  # fmt: skip
-        names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
-        settings: Any = {name: getattr(former, name) for name in names}
-        self._st = (SentenceTransformer(modules=modules, device=str(former.device), **settings),)
-
-    def _trained_pooler(self, required: bool) -> dict[str, Tensor] | None:
-        """``weight`` (H, H) and ``bias`` (H,) of the layer before the pooler's tanh; None where all weights are random.
+    def _trained_pooler(self) -> dict[str, Tensor] | None:
+        """``weight`` (D, D) and ``bias`` (D,) of the layer before the pooler's tanh; None where there is none.
 
         A checkpoint of `sentrep fit` has the trained projection head's layer, or else its backbone's.
-
-        Raises:
-            InputError: for a model without a ``required`` one.
         """
-        source, width = self._source, self.embedding_dim
-        if source.is_random:
-            return None
         pooler = getattr(self.backbone, "pooler", None)
-        dense = source.head or ({} if pooler is None or not source.has_pooler else pooler.dense.state_dict())
-        weight = dense.get("weight")
-        if weight is not None and weight.shape == (width, width):
-            return dense
-        if required:
-            raise InputError(f"{source.name} has no trained pooler that a head could start from; choose head.kind mlp")
-        return None
+        dense = self._source.head or ({} if pooler is None or self._source.is_random else pooler.dense.state_dict())
+        width = self.embedding_dim
+        return dense if "weight" in dense and dense["weight"].shape == (width, width) else None
 
     def plan(self) -> Pass:
         """The pass of the present settings and modules, which is built when it is first asked for: `encode` needs none.
@@ -484,17 +461,6 @@ def _parts(model: SentenceTransformer) -> tuple[Transformer, list[nn.Module]]:
     return first, rest[1:]
 
 
-def _settle_pooler(backbone: Any, wanted: bool, opened: Opened) -> None:
-    """Keep a trained pooler, which exports hold too, untrained unless the pooling reads it; remove a random one."""
-    if wanted and not opened.has_pooler:
-        raise InputError(f"{opened.name} has no trained pooler; choose another pooling, or head.kind mlp for a new one")
-    pooler = getattr(backbone, "pooler", None)
-    if pooler is not None and not opened.has_pooler:
-        backbone.pooler = None
-    elif pooler is not None and not wanted:
-        pooler.requires_grad_(False)  # DDP waits for every trained parameter
-
-
 def _with_weights(modules: list[SentenceModule], state: dict[str, Tensor]) -> list[SentenceModule]:
     """The modules, each with the weights of an equal module of a checkpoint at the same place."""
     for place, module in enumerate(modules):
@@ -509,41 +475,24 @@ def _stored_arguments(opened: Opened) -> dict[str, Any]:
     _parts(opened.model)
     first, found = opened.model[0], dict[str, Any]()
     if isinstance(first, PromptedTransformer):
-        template = first.prompt
-        subtracting = template is not None and first.subtract_template
         found["pooling"] = first.pooling
-        found["prompt"] = Prompt(template, subtract=True) if subtracting else template  # type: ignore[arg-type]
+        found["prompt"] = None if first.prompt is None else Prompt(first.prompt, first.subtract_template)
     else:
         pooling: Any = opened.model[1]
         found["pooling"] = pooling_name(pooling)
     if opened.training:
         found["max_length"] = opened.training["max_length"]
-    if opened.adapter is not None:
-        found["trainable"] = opened.adapter
     return found
 
 
-def check_storable(encoder: SentenceEncoder) -> None:
-    """Refuse an encoder that settings do not describe completely, before training or export.
+def check_writable(encoder: SentenceEncoder) -> None:
+    """Refuse an encoder that its files would not describe completely, before training or export.
 
     Raises:
-        InputError: for a foreign class, or a module whose arguments are not plain data.
+        InputError: for a tokenizer that has changed, a module whose arguments are not plain data, or a weight of the
+            backbone without a place in its configuration.
     """
-    if type(encoder) is not SentenceEncoder:
-        raise InputError(
-            f"{type(encoder).__name__} is a subclass of SentenceEncoder, whose code no checkpoint or folder holds: it "
-            "would come back as another encoder; compose instead (pooling, head, objectives, views)"
-        )
     encoder.tokenize.check_unchanged()
     described(encoder.sentence_modules)
-
-
-def check_writable(encoder: SentenceEncoder) -> None:
-    """`check_storable`, and refuse a backbone that its configuration does not describe.
-
-    Raises:
-        InputError: see there; or names a weight without a place.
-    """
-    check_storable(encoder)
     if not encoder._source.trusted:
         check_rebuilds(encoder.backbone, encoder.adapter is not None)

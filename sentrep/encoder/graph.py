@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import InputModule
 from torch import Tensor, nn
 
@@ -16,6 +15,7 @@ from sentrep.encoder.compute.plan import Compute
 from sentrep.encoder.encode import TextEncoder, pad
 from sentrep.encoder.loading.checks import one_sentence
 from sentrep.encoder.loading.folders import GRAPH_FILE, missing_for
+from sentrep.encoder.st_modules import assembled
 from sentrep.encoder.text.tokenizer import TextTokenizer
 from sentrep.errors import InputError
 from sentrep.extras import require
@@ -53,19 +53,12 @@ class GraphEncoder(TextEncoder):
         self.pooling: str = encoder.pooling
         with one_sentence(f"{file}: this graph cannot be read"):
             graph = _Session(encoder, file)
-        names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
-        settings: Any = {name: getattr(encoder, name) for name in names}
-        self._model = SentenceTransformer(modules=[graph], device="cpu", **settings)
+        self._st = (assembled([graph], encoder.model, "cpu"),)
         self.embedding_dim: int = encoder.embedding_dim
-
-    @property
-    def model(self) -> SentenceTransformer:
-        """The model inside, whose one module runs the graph."""
-        return self._model
 
     def state_dict(self) -> dict[str, Tensor]:
         """The graph's files as bytes, by which `sentrep.encoder.fingerprint` tells graphs apart."""
-        graph: Any = self._model[0]
+        graph: Any = self.model[0]
         files = sorted(graph.file.parent.glob(f"{graph.file.stem}.*"))
         return {file.name: torch.from_file(str(file), size=file.stat().st_size, dtype=torch.uint8) for file in files}
 
@@ -106,18 +99,14 @@ def _export(encoder: Any, file: Path) -> None:
     states = missing_for(encoder.model) is None  # then sentence-transformers can pool them
     tokens = pad([[*ids.prefix, *[ids.suffix[-1]] * n, *ids.suffix] for n in (3, 5)], ids.pad_token_id)
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=ids.limit)}
-    former = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(), one_sentence("this model cannot be written as a graph"):
-            warnings.simplefilter("ignore")
-            program: Any = torch.onnx.export(
-                _Graph(encoder, states).eval(), (tokens.input_ids, tokens.attention_mask), dynamo=True, verbose=False,
-                input_names=_INPUTS, output_names=[_VECTORS, _STATES] if states else [_VECTORS],
-                dynamic_shapes=(sizes, sizes),
-            )  # fmt: skip
-    finally:
-        logging.disable(former)
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that no encoder needs
+    with warnings.catch_warnings(), one_sentence("this model cannot be written as a graph"):
+        warnings.simplefilter("ignore")
+        program: Any = torch.onnx.export(
+            _Graph(encoder, states).eval(), (tokens.input_ids, tokens.attention_mask), dynamo=True, verbose=False,
+            input_names=_INPUTS, output_names=[_VECTORS, _STATES] if states else [_VECTORS],
+            dynamic_shapes=(sizes, sizes),
+        )  # fmt: skip
     if any(isinstance(size, int) for value in program.model.graph.inputs for size in value.shape):
         raise InputError("this model cannot be written as a graph: its code computes with a fixed number of tokens")
     program.save(file)

@@ -115,19 +115,11 @@ def linear_layer(width: int, out: int, std: float) -> nn.Linear:
 
 
 def chain(modules: Iterable[SentenceModule], width: int, std: float) -> list[SentenceModule]:
-    """Build modules one after the other, for vectors of ``width``.
-
-    Raises:
-        InputError: for a module that cannot be built, or has arguments that are not plain data.
-    """
+    """Build modules one after the other, for vectors of ``width``."""
     built = list(modules)
     for module in built:
-        name = type(module).__name__
         check_initialised(module, "encoder.modules")
-        try:
-            module.build(width, std)
-        except RuntimeError as error:  # no memory for it
-            raise InputError(f"encoder.modules: {name} cannot be built: {str(error)[:200]}") from error
+        module.build(width, std)
         width = module.out_features
     return built
 

@@ -10,6 +10,7 @@ import pydoc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.base import modules as st
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
@@ -27,6 +28,8 @@ from sentrep.types import Need, TokenBatch
 _MODES = {"cls": "cls", "max": "max", "mean": "mean", "last": "lasttoken"}
 """Our names of the poolings that sentence-transformers has, and its names."""
 _OTHER_MODES = ("mean_sqrt_len_tokens", "weightedmean")
+SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
+"""The settings of a `SentenceTransformer` beside its modules."""
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"identity": nn.Identity, "tanh": nn.Tanh}
 
 
@@ -93,10 +96,7 @@ class PromptedTransformer(st.InputModule):
     @classmethod
     def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> PromptedTransformer:  # type: ignore[override]
         """Read what `save` wrote."""
-        hub = {name: options.get(name) for name in ("token", "cache_folder", "revision")}
-        config = cls.load_config(
-            model_name_or_path, subfolder, local_files_only=bool(options.get("local_files_only")), **hub
-        )
+        config = cls.load_config(model_name_or_path, subfolder, **_place(options))
         return cls(st.Transformer.load(model_name_or_path, subfolder=subfolder, **options), **config)
 
 
@@ -129,19 +129,29 @@ class OwnModule(st.Module):
     @classmethod
     def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> OwnModule:  # type: ignore[override]
         """Read what `save` wrote; a class that is not sentrep's needs ``trust_remote_code``."""
-        hub = {name: options.get(name) for name in ("token", "cache_folder", "revision")}
-        place: dict[str, Any] = {"local_files_only": bool(options.get("local_files_only")), **hub}
-        config = cls.load_config(model_name_or_path, subfolder, **place)
+        config = cls.load_config(model_name_or_path, subfolder, **_place(options))
         module = _built(config, model_name_or_path, bool(options.get("trust_remote_code")))
         module.build(config["in_features"], 0.02)
         own = cls(module, config["in_features"])
         if own.state_dict():
-            cls.load_torch_weights(model_name_or_path, subfolder, model=own, **place)
+            cls.load_torch_weights(model_name_or_path, subfolder, model=own, **_place(options))
         return own
 
 
 OWN = {f"{kind.__module__}.{kind.__qualname__}": kind for kind in (PromptedTransformer, OwnModule)}
 """By their names in ``modules.json``."""
+
+
+def _place(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of sentence-transformers that say where the files of a module lie."""
+    names = ("token", "cache_folder", "revision", "local_files_only")
+    return {name: options[name] for name in names if name in options}
+
+
+def assembled(modules: Sequence[nn.Module], former: SentenceTransformer, device: str) -> SentenceTransformer:
+    """A model of these modules, with the settings of another one."""
+    settings: Any = {name: getattr(former, name) for name in SETTINGS}
+    return SentenceTransformer(modules=list(modules), device=device, **settings)
 
 
 def pooling_name(pooling: Pooling) -> str:

@@ -50,15 +50,12 @@ def listed_modules(folder: Path) -> list[tuple[str, str]]:
         InputError: for a list of modules that is damaged, or leads out of the folder.
     """
     file = folder / "modules.json"
-    found = []
-    for module in read_json(file, list):
-        kind, inner = (module.get("type"), module.get("path", "")) if isinstance(module, dict) else (None, None)
-        if not isinstance(kind, str) or not isinstance(inner, str):
-            raise InputError(f"{file}: expected a type and a path for every module; the model folder is damaged")
-        check_inside(inner, file)
-        found.append((kind, inner))
+    with one_sentence(f"{file}: this list of modules is damaged"):
+        found = [(str(module["type"]), str(module["path"])) for module in read_json(file, list)]
     if not found:
         raise InputError(f"{file}: no module in it; the model folder is damaged")
+    for _, inner in found:
+        check_inside(inner, file)
     return found
 
 

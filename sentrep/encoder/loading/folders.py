@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from sentrep.encoder import adapters
 from sentrep.encoder.adapters import Lora
 from sentrep.encoder.st_modules import OwnModule, PromptedTransformer
-from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, below
 from sentrep.io.configurations import quiet_transformers
 from sentrep.io.files import atomic_folder
@@ -34,8 +33,6 @@ def write(model: SentenceTransformer, folder: Path) -> None:
     Raises:
         InputError: the folder cannot be one.
     """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: a file is in the way of the model folder; choose another name")
     with writing(folder), atomic_folder(folder) as place, quiet_transformers():
         merged(model).save_pretrained(str(place))
         remove_graph(folder)
@@ -85,17 +82,17 @@ def _is_adapted(module: nn.Module) -> bool:
     return hasattr(module, "get_base_layer")
 
 
-def write_checkpoint(checkpoint: dict[str, Any], folder: Path) -> None:
-    """Write the model folder of a checkpoint: its small files, and its weights, with adapters merged.
+def write_checkpoint(checkpoint: dict[str, Any], folder: Path, name: str) -> None:
+    """Write the model folder of a checkpoint of this name: its small files, and its weights, with adapters merged.
 
     Raises:
         InputError: a file leads out of the folder.
     """
     payload, state = checkpoint[PAYLOAD_KEY], below("encoder.", checkpoint["state_dict"])
-    for name, text in payload["files"].items():
-        check_inside(name, "the checkpoint")
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
+    for file, text in payload["files"].items():
+        check_inside(file, name)
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text, encoding="utf-8")
     backbone = below("backbone.", state)
     if payload["training"].get("adapter") is not None:
         backbone = adapters.merged(backbone, Lora(**payload["training"]["adapter"]))

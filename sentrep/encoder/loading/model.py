@@ -19,10 +19,10 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
+from sentence_transformers.util import import_module_class
 from torch import Tensor
 from transformers import MODEL_MAPPING, AutoConfig, AutoModel, AutoModelForTextEncoding, AutoTokenizer, PretrainedConfig
 
-from sentrep.encoder.adapters import Lora
 from sentrep.encoder.loading.checks import (
     ENCODER_ALONE,
     check_encoder,
@@ -34,8 +34,8 @@ from sentrep.encoder.loading.checks import (
     read_json,
 )
 from sentrep.encoder.loading.folders import is_before, merge, save_weights, write_checkpoint
-from sentrep.encoder.st_modules import OWN
-from sentrep.errors import InputError, first_line
+from sentrep.encoder.st_modules import OWN, SETTINGS
+from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import PAYLOAD_KEY, below, read_checkpoint, trained_head
 from sentrep.io.configurations import quiet_transformers
 from sentrep.io.hub import fail_fast
@@ -60,8 +60,6 @@ class Opened:
     is_random: bool = False
     pooled: bool = True
     """Whether the folder has a pooling."""
-    has_pooler: bool = False
-    """Whether the transformer has a trained pooler."""
     training: dict[str, Any] = field(default_factory=dict)
     """The settings of training in a checkpoint: ``max_length``, ``adapter``."""
     state: dict[str, Tensor] = field(default_factory=dict)
@@ -70,12 +68,6 @@ class Opened:
     """The first layer of a checkpoint's projection head."""
     lm_head: dict[str, Tensor] | None = None
     """The masked-LM head that a checkpoint's objectives were trained with, if they had one."""
-
-    @property
-    def adapter(self) -> Lora | None:
-        """Of a checkpoint."""
-        found = self.training.get("adapter")
-        return None if found is None else Lora(**found)
 
 
 def parse_backbone(backbone: str | Mapping[str, Any]) -> tuple[str | dict[str, Any], dict[str, Any]]:
@@ -149,7 +141,7 @@ def open_model(
     pooler: bool = False,
     behind: bool = True,
 ) -> Opened:
-    """Read the model that ``backbone`` names; for the arguments see `SentenceEncoder`.
+    """Read the model that ``backbone`` names, without a pooler that is not trained; see `SentenceEncoder`.
 
     Args:
         backbone: hub id, folder, checkpoint or configuration.
@@ -169,7 +161,7 @@ def open_model(
         if tokenizer is None:
             raise InputError("a backbone given as a configuration has no tokenizer; name one with `tokenizer:`")
         model = _random(config, _tokenizer(tokenizer, trusted), dropout, pooler, trusted, "configuration")
-        return Opened("configuration", model, trusted=trusted, is_random=True, has_pooler=_has_pooler(model, pooler))
+        return Opened("configuration", model, trusted=trusted, is_random=True)
     place = find(name, hub["revision"])
     with ExitStack() as stack:
         opened: dict[str, Any] = {"trusted": trusted}
@@ -177,15 +169,12 @@ def open_model(
         if not place.is_dir():
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             checkpoint = read_checkpoint(place)
-            try:
-                write_checkpoint(checkpoint, folder)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise InputError(f"{name}: the checkpoint is damaged: {first_line(error)}") from error
-            training = checkpoint[PAYLOAD_KEY]["training"]
+            with one_sentence(f"{name}: the checkpoint is damaged"):
+                write_checkpoint(checkpoint, folder, name)
             state = below("encoder.", checkpoint["state_dict"])
-            opened |= {"training": training, "state": state, "lm_head": trained_head(checkpoint)}
-            opened["head"] = below("head.dense.", state)
-        local = os.path.isdir(expanded(name)) or bool(opened.get("training"))
+            opened |= {"training": checkpoint[PAYLOAD_KEY]["training"], "state": state}
+            opened |= {"head": below("head.dense.", state), "lm_head": trained_head(checkpoint)}
+        local = os.path.lexists(expanded(name))
         transformer = check_folder(folder)
         beside = transformer / "adapter_config.json"  # of low-rank adapters, which name the folder of their model
         if beside.is_file():
@@ -196,16 +185,17 @@ def open_model(
         if not pretrained:
             words = _tokenizer(tokenizer or str(transformer), trusted)
             model = _random(config, words, dropout, pooler, trusted, name)
-            return Opened(name, model, trusted=trusted, is_random=True, has_pooler=_has_pooler(model, pooler))
+            return Opened(name, model, trusted=trusted, is_random=True)
         model = _read(folder, config, dropout, trusted, local, name, behind)
         if beside.is_file():
             _merge_adapters(model)
-        has_pooler = check_weights_of(_backbone(model), transformer, name)
+        if not check_weights_of(_backbone(model), transformer, name):
+            _backbone(model).pooler = None
         if tokenizer is not None:
             _set_tokenizer(model, _tokenizer(tokenizer, trusted))
         path = str(transformer) if place.is_dir() else None
         pooled = (folder / "modules.json").is_file()
-        return Opened(name, model, path, has_pooler=has_pooler, pooled=pooled, **opened)
+        return Opened(name, model, path, pooled=pooled, **opened)
 
 
 def _read(
@@ -220,40 +210,25 @@ def _read(
     # layers draw their initial weights before the stored ones arrive
     with damaged, quiet_transformers(), torch.random.fork_rng(devices=[]):
         if not (folder / "modules.json").is_file():
-            return _with_pooling(Transformer.load(str(folder), **options))
+            transformer = Transformer.load(str(folder), **options)
+            pooling = Pooling(transformer.get_embedding_dimension(), "cls")
+            return SentenceTransformer(modules=[transformer, pooling], device="cpu", similarity_fn_name="cosine")
         listed = listed_modules(folder)
         if not any(kind in OWN for kind, _ in listed) or (trusted and behind):
             return SentenceTransformer(str(folder), device="cpu", **options)
         modules: list[Any] = []
         # sentence-transformers asks for trust in classes of other packages, ours too
         for kind, inner in listed if behind else [item for item in listed if is_before(item[0])]:
-            found: Any = OWN.get(kind) or _class_of_sentence_transformers(kind, name)
+            found: Any = OWN.get(kind) or import_module_class(kind, str(folder), trust_remote_code=trusted)
             modules.append(found.load(str(folder), subfolder=inner, backend="torch", **options))
         stored = read_json(folder / "config_sentence_transformers.json")
-        names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
-        return SentenceTransformer(modules=modules, device="cpu", **{key: stored.get(key) for key in names})
-
-
-def _class_of_sentence_transformers(kind: str, name: str) -> Any:
-    from sentence_transformers.util import import_from_string
-
-    if not kind.startswith("sentence_transformers."):
-        raise InputError(
-            f"{name}: its module {kind[:80]!r} would run foreign code; if you trust the model, allow it with "
-            "trust_remote_code: true"
-        )
-    return import_from_string(kind)
-
-
-def _with_pooling(transformer: Transformer) -> SentenceTransformer:
-    modules = [transformer, Pooling(transformer.get_embedding_dimension(), "cls")]
-    return SentenceTransformer(modules=modules, device="cpu", similarity_fn_name="cosine")
+        return SentenceTransformer(modules=modules, device="cpu", **{key: stored.get(key) for key in SETTINGS})
 
 
 def _random(
     config: PretrainedConfig, tokenizer: Any, dropout: float | None, pooler: bool, trusted: bool, name: str
 ) -> SentenceTransformer:
-    """A model with random weights, of torch's generator."""
+    """A model with random weights, of torch's generator; with a pooler only where one is wanted."""
     if dropout is not None:
         for rate in _dropouts(config):
             setattr(config, rate, dropout)
@@ -266,13 +241,14 @@ def _random(
         model.config.save_pretrained(folder)
         save_weights(model.state_dict(), Path(folder))  # its own `save_pretrained` writes in the first process alone
         tokenizer.save_pretrained(folder)
-        return _read(Path(folder), config, dropout, trusted, True, name)
+        read = _read(Path(folder), config, dropout, trusted, True, name)
+    if not pooler:
+        _backbone(read).pooler = None
+    return read
 
 
 def _config(description: dict[str, Any], trusted: bool) -> PretrainedConfig:
     """A transformers configuration from plain data that the user wrote."""
-    if "model_type" not in description:
-        raise InputError("backbone: the encoder's configuration needs `model_type`, for example bert")
     with one_sentence("backbone: the encoder's configuration"):
         config = AutoConfig.for_model(**description)
     if not trusted:
@@ -295,10 +271,6 @@ def _set_tokenizer(model: Any, tokenizer: Any) -> None:
     first = getattr(model[0], "transformer", model[0])
     tokenizer.model_max_length = first.tokenizer.model_max_length
     first.processor = tokenizer
-
-
-def _has_pooler(model: SentenceTransformer, wanted: bool) -> bool:
-    return wanted and getattr(_backbone(model), "pooler", None) is not None
 
 
 def _merge_adapters(model: SentenceTransformer) -> None:

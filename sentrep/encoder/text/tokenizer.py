@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -145,13 +144,10 @@ class TextTokenizer:
 
     def _text_ids(self, sentences: list[str]) -> list[list[int]]:
         """Ids of whole sentences, without special tokens."""
-        backend = getattr(self.tokenizer, "backend_tokenizer", None)
-        if backend is None or self.tokenizer.split_special_tokens:
-            return self.tokenizer(sentences, add_special_tokens=False, verbose=False)["input_ids"]
-        # transformers' own call takes twice as long, because it also makes offsets and masks
-        backend.no_truncation()
-        backend.no_padding()
-        return [encoding.ids for encoding in backend.encode_batch_fast(sentences, add_special_tokens=False)]
+        ids: list[list[int]] = self.tokenizer(
+            sentences, add_special_tokens=False, return_attention_mask=False, return_token_type_ids=False, verbose=False
+        )["input_ids"]
+        return ids
 
     def _room(self, max_length: int | None) -> int | None:
         frame = len(self.prefix) + len(self.suffix)
@@ -190,16 +186,15 @@ class TextTokenizer:
         return self._ids(left), self._ids(right)
 
     def _ids(self, text: str) -> list[int]:
-        return self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"] if text else []
+        return self._text_ids([text])[0] if text else []
 
     def _hash(self) -> str:
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
-        # truncation and padding are state of the last call, not settings of the tokenizer
-        content = (
-            {k: v for k, v in json.loads(backend.to_str()).items() if k not in ("truncation", "padding")}
-            if backend is not None
-            else {"class": type(self.tokenizer).__name__, "vocab": self.tokenizer.get_vocab()}
-        )
-        side = ["left"] if self._keeps_end else []
-        description = json.dumps([content, self.prefix, self.suffix, *side], sort_keys=True)
+        if backend is None:
+            content = f"{type(self.tokenizer).__name__} {sorted(self.tokenizer.get_vocab().items())}"
+        else:
+            backend.no_truncation()  # of the last call, no settings of the tokenizer
+            backend.no_padding()
+            content = backend.to_str()
+        description = f"{content} {self.prefix} {self.suffix} {self._keeps_end}"
         return hashlib.blake2b(description.encode(), digest_size=16).hexdigest()

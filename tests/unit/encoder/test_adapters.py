@@ -70,7 +70,7 @@ def test_a_pattern_that_fits_nothing_is_refused() -> None:
         tiny_encoder(trainable=["encoder.layers.1.*"])
 
 
-@pytest.mark.parametrize("arguments", [{"alpha": 0.0}, {"dropout": 1.0}, {"targets": []}])
+@pytest.mark.parametrize("arguments", [{"alpha": 0.0}, {"dropout": 1.0}])
 def test_an_adapter_is_checked(arguments: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=f"Lora: {next(iter(arguments))}"):
         Lora(**arguments)
@@ -224,7 +224,7 @@ def test_adapters_begin_with_the_backbones_vectors_and_name_their_layers() -> No
 
 @needs_peft
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
-@pytest.mark.parametrize("layout", ["packed", "padded"])
+@pytest.mark.parametrize("layout", ["auto", "padded"])
 def test_the_fast_passes_stay(layout: str, pooling: str) -> None:
     encoder = disturb(tiny_encoder(pooling=pooling, trainable=Lora(), layout=layout, dropout=0.0))
     slow = disturb(tiny_encoder(pooling=pooling, trainable=Lora(), layout="padded", dropout=0.0, cheap_dropout=False))
@@ -244,8 +244,8 @@ def test_a_checkpoint_rebuilds_alone_and_may_be_gone_on_with(tmp_path: Path) -> 
     content = torch.load(path, weights_only=True)
     assert content["sentrep"]["training"]["adapter"] == asdict(adapter)
     again = SentenceEncoder.from_pretrained(path)
-    assert again.adapter == adapter
-    np.testing.assert_array_equal(again.encode(SENTENCES), vectors)
+    assert again.adapter is None  # merged
+    np.testing.assert_allclose(again.encode(SENTENCES), vectors, atol=1e-6)
     np.testing.assert_array_equal(SentRepModule.load_from_checkpoint(path).encoder.eval().encode(SENTENCES), vectors)
     for other in (True, Lora(rank=2)):
         encoder = SentenceEncoder(str(path), pooling="mean", trainable=other)
