@@ -125,7 +125,8 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         if pooler is not None and pooling != "pooler":
             pooler.requires_grad_(False)  # it stays with the model, and DDP waits for every trained parameter
         self.adapter = trainable if isinstance(trainable, Lora) else None
-        make_trainable(self.backbone, trainable)
+        if trainable is not True:  # some families have tables that are never trained
+            make_trainable(self.backbone, trainable)
         tokens: Any = transformer.tokenizer
         check_tokenizer(tokens, self.vocab_size, opened.name, self.backbone)
         self.prompt = template
@@ -163,7 +164,8 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     @property
     def include_prompt(self) -> bool:
         """Whether the pooling reads the tokens of a prompt."""
-        return getattr(self.model[1], "include_prompt", True) if len(self.model) > 1 else True
+        (model,) = self._st
+        return getattr(model[1], "include_prompt", True) if len(model) > 1 else True
 
     @property
     def training_settings(self) -> dict[str, Any]:
@@ -196,7 +198,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
     def set_modules(self, modules: Iterable[SentenceModule]) -> None:
         """Replace the modules after the pooling by other built modules."""
-        former, self._pass = self.model, None
+        (former,), self._pass = self._st, None
         super().__setattr__("sentence_modules", nn.ModuleList(modules).to(former.device))
         inside = to_modules(
             _parts(former)[0], self.pooling, self.include_prompt, self.prompt, self.subtract_template,

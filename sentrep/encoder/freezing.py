@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import Literal
 
 from torch import nn
 
@@ -10,19 +11,17 @@ from sentrep.encoder.adapters import Lora, inject, is_adapters, without_adapter
 from sentrep.errors import InputError, did_you_mean
 
 
-def make_trainable(backbone: nn.Module, trainable: bool | list[str] | Lora) -> None:
+def make_trainable(backbone: nn.Module, trainable: Literal[False] | list[str] | Lora) -> None:
     """Say which parameters of a backbone have a gradient. Frozen parts keep their mode: in training, their dropout.
 
     Args:
         backbone: changed in place.
-        trainable: True for all of it; False for nothing; patterns (`fnmatch`) of names of parameters; or adapters,
-            which are put into it, and the parameters that they name beside themselves.
+        trainable: False for nothing; patterns (`fnmatch`) of names of parameters; or adapters, which are put into it,
+            and the parameters that they name beside themselves.
 
     Raises:
         InputError: for a pattern without a matching name, or adapters that cannot be added.
     """
-    if trainable is True:
-        return  # some families have tables that are never trained
     if isinstance(trainable, Lora):
         inject(backbone, trainable)
     patterns = trainable.also if isinstance(trainable, Lora) else trainable or []

@@ -160,8 +160,7 @@ def open_model(
         config = _config(name, trusted)
         if tokenizer is None:
             raise InputError("a backbone given as a configuration has no tokenizer; name one with `tokenizer:`")
-        model = _random(config, _tokenizer(tokenizer, trusted), dropout, pooler, trusted, "configuration")
-        return Opened("configuration", model, trusted=trusted, is_random=True)
+        return _random(config, _tokenizer(tokenizer, trusted), dropout, pooler, trusted, "configuration")
     place = find(name, hub["revision"])
     with ExitStack() as stack:
         opened: dict[str, Any] = {"trusted": trusted}
@@ -184,8 +183,7 @@ def open_model(
         check_encoder(config, name)
         if not pretrained:
             words = _tokenizer(tokenizer or str(transformer), trusted)
-            model = _random(config, words, dropout, pooler, trusted, name)
-            return Opened(name, model, trusted=trusted, is_random=True)
+            return _random(config, words, dropout, pooler, trusted, name)
         model = _read(folder, config, dropout, trusted, local, name, behind)
         if beside.is_file():
             _merge_adapters(model)
@@ -227,11 +225,8 @@ def _read(
 
 def _random(
     config: PretrainedConfig, tokenizer: Any, dropout: float | None, pooler: bool, trusted: bool, name: str
-) -> SentenceTransformer:
+) -> Opened:
     """A model with random weights, of torch's generator; with a pooler only where one is wanted."""
-    if dropout is not None:
-        for rate in _dropouts(config):
-            setattr(config, rate, dropout)
     check_encoder(config, name)
     family: Any = AutoModelForTextEncoding if config.model_type in ENCODER_ALONE else AutoModel
     switch = {"add_pooling_layer": pooler} if _has_switch(config) else {}  # other families do not take the argument
@@ -244,7 +239,7 @@ def _random(
         read = _read(Path(folder), config, dropout, trusted, True, name)
     if not pooler:
         _backbone(read).pooler = None
-    return read
+    return Opened(name, read, trusted=trusted, is_random=True)
 
 
 def _config(description: dict[str, Any], trusted: bool) -> PretrainedConfig:
