@@ -29,7 +29,6 @@ from support import (
 )  # fmt: skip
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-FIGURES = DOCS.parent / "examples" / "figures"
 PAGES = sorted((DOCS / "writing").glob("*.md"))
 SLOW = ("processes",)
 LONGEST = 30
@@ -147,14 +146,3 @@ def test_every_page_has_an_example_and_stands_in_the_entry_page() -> None:
     for page in PAGES:
         assert blocks(page, "yaml"), page.name
         assert page.stem == "objective" or f"]({page.name})" in entry, page.name
-
-
-@pytest.mark.slow
-def test_the_notebook_ends_with_a_better_model(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(FIGURES)
-    shown: dict[str, Any] = {}
-    for block in blocks(DOCS / "notebook.md", "python"):
-        exec(block, shown)
-    right = shown["right"]
-    assert right(shown["after"]) >= 22  # of 24
-    assert right(shown["after"]) > right(shown["before"])

@@ -79,21 +79,20 @@ def test_whose_tokens_to_read_is_asked_for_where_there_are_several_encoders() ->
             quiet_trainer(max_steps=1).fit(whole, SentRepDataModule(toy_sentences(8), batch_size=4))
 
 
-class Steps:
-    """A loop by hand under `lightning.Fabric`."""
-
-    def __init__(self, module: SentRepModule) -> None:
-        fabric = lightning.Fabric(accelerator="cpu", devices=1)
-        wrapped, optimizer = fabric.setup(module, torch.optim.SGD(module.parameters(), lr=0.1))
-        wrapped.mark_forward_method("compute_terms")
-        self.losses = []
-        for number in range(2):
-            terms = wrapped.compute_terms(text_batch(module.encoder, toy_sentences(6)), number)
-            fabric.backward(terms.loss)
-            optimizer.step()
-            optimizer.zero_grad()
-            module.end_step(terms.views)
-            self.losses.append(terms.loss.item())
+def losses_under_fabric(module: SentRepModule) -> list[float]:
+    """Of two steps in a loop by hand under `lightning.Fabric`."""
+    fabric = lightning.Fabric(accelerator="cpu", devices=1)
+    wrapped, optimizer = fabric.setup(module, torch.optim.SGD(module.parameters(), lr=0.1))
+    wrapped.mark_forward_method("compute_terms")
+    losses = []
+    for number in range(2):
+        terms = wrapped.compute_terms(text_batch(module.encoder, toy_sentences(6)), number)
+        fabric.backward(terms.loss)
+        optimizer.step()
+        optimizer.zero_grad()
+        module.end_step(terms.views)
+        losses.append(terms.loss.item())
+    return losses
 
 
 def test_a_loop_under_fabric_is_the_same_for_a_module_that_a_trainer_has_fitted() -> None:
@@ -101,7 +100,7 @@ def test_a_loop_under_fabric_is_the_same_for_a_module_that_a_trainer_has_fitted(
     weights = copy.deepcopy(fitted.state_dict())
     fit(fitted)
     fitted.load_state_dict(weights)
-    assert Steps(fitted).losses == Steps(module()).losses
+    assert losses_under_fabric(fitted) == losses_under_fabric(module())
 
 
 @pytest.mark.slow

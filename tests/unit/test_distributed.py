@@ -167,16 +167,14 @@ def test_gradients_of_gathered_rows_are_added_in_float32() -> None:
     assert run_processes(_gathered_gradient, 4) == [[260.0]] * 4
 
 
-def logged(folder: str, every: int) -> dict[str, float]:
-    """What two steps log, each on a global batch of 6 pairs."""
+def fitted(texts: Any, steps: int, every: int = 1) -> dict[str, float]:
+    """What some steps log, each on a global batch of 6 pairs."""
     world = distributed.world_size()
     os.environ["LOCAL_RANK"] = str(distributed.rank())
     module = SentRepModule(tiny_encoder(dropout=0.0), {"simcse": Contrastive()}, weights={"simcse": 2.0}, seed=1)
-    data = SentRepDataModule(f"{folder}/pairs.csv", batch_size=6 // world, seed=2)
-    trainer = quiet_trainer(
-        devices=world, strategy="ddp" if world > 1 else "auto", max_steps=2, log_every_n_steps=every
-    )
-    trainer.fit(module, data)
+    strategy = "ddp" if world > 1 else "auto"
+    trainer = quiet_trainer(devices=world, strategy=strategy, max_steps=steps, log_every_n_steps=every)
+    trainer.fit(module, SentRepDataModule(texts, batch_size=6 // world, seed=2))
     return {name: float(value) for name, value in trainer.callback_metrics.items()}
 
 
@@ -185,8 +183,8 @@ def test_the_loss_that_is_logged_is_that_of_the_global_batch(tmp_path: Path, eve
     lines = [line for line in toy_sentences(40) if "," not in line]
     rows = [f"{first},{second}" for first, second in zip(lines[:6], lines[6:12], strict=True)]
     (tmp_path / "pairs.csv").write_text("\n".join(["sent0,sent1", *rows]) + "\n")
-    first, second = run_processes(logged, WORLD, str(tmp_path), every)
-    ((one),) = run_processes(logged, 1, str(tmp_path), every)
+    first, second = run_processes(fitted, WORLD, str(tmp_path / "pairs.csv"), 2, every)
+    (one,) = run_processes(fitted, 1, str(tmp_path / "pairs.csv"), 2, every)
     assert first == second
     for name in ("train/loss", *(("train/simcse", "train/simcse/weighted") if every == 1 else ())):
         assert first[name] == pytest.approx(one[name], rel=1e-5)
@@ -195,15 +193,10 @@ def test_the_loss_that_is_logged_is_that_of_the_global_batch(tmp_path: Path, eve
 
 def held(texts: list[Any]) -> float | str:
     """The loss of a step on each process's own texts in memory, or what is said of them."""
-    world, rank = distributed.world_size(), distributed.rank()
-    os.environ["LOCAL_RANK"] = str(rank)
-    module = SentRepModule(tiny_encoder(dropout=0.0), {"simcse": Contrastive()}, seed=1)
-    trainer = quiet_trainer(devices=world, strategy="ddp" if world > 1 else "auto", max_steps=1)
     try:
-        trainer.fit(module, SentRepDataModule(texts[rank], batch_size=6 // world, seed=2))
+        return fitted(texts[distributed.rank()], 1)["train/loss"]
     except InputError as error:
         return str(error)
-    return float(trainer.callback_metrics["train/loss"])
 
 
 @pytest.mark.slow
