@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lightning
@@ -13,7 +14,6 @@ import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from sentrep import Objective, SentenceEncoder, SentRepModule, TextBatch, negatives
 from sentrep.encoder import ProjectionHead
@@ -21,7 +21,7 @@ from sentrep.errors import InputError
 from sentrep.integrations.sentence_transformers import ObjectiveLoss
 from sentrep.objectives import Contrastive, Denoising, MomentumContrast
 from sentrep.weighting import ComplementaryWeighting
-from support import run_processes, tiny_encoder, toy_sentences
+from support import loader, quiet_trainer, run_processes, tiny_encoder, toy_sentences
 
 STEPS, BATCH = 6, 4
 
@@ -106,11 +106,7 @@ def test_the_losses_of_six_steps_are_those_of_the_module(kind: str, folder: str,
     adam = functools.partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.0)
     module = SentRepModule(encoder, OBJECTIVES[kind](folder), head=head(), scheduler="constant", optimizer=adam)
     seen = Losses()
-    fitting = lightning.Trainer(
-        max_steps=STEPS, callbacks=[seen], logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, accelerator="cpu",
-    )  # fmt: skip
-    fitting.fit(module, DataLoader(trainer.batches, batch_size=None))  # type: ignore[arg-type]
+    quiet_trainer(max_steps=STEPS, callbacks=[seen]).fit(module, loader(trainer.batches))
     assert len(trainer.losses) == STEPS
     assert min(trainer.losses) > 0.01
     assert trainer.losses == pytest.approx(seen.values, rel=1e-5)
@@ -149,11 +145,7 @@ def gradients(rank_rows: list[list[str]], folder: str) -> list[Tensor]:
     model = SentenceTransformer(folder, device="cpu")
     torch.manual_seed(2)
     loss = ObjectiveLoss(model, {"simcse": Contrastive()}, head=ProjectionHead("mlp"))
-
-    class State:
-        global_step = 0
-
-    loss.callback.on_train_begin(None, State(), None)
+    loss.callback.on_train_begin(None, SimpleNamespace(global_step=0), None)
     rows = rank_rows[distributed.rank()] if distributed.world_size() > 1 else [*rank_rows[0], *rank_rows[1]]
     features = [model.preprocess(rows), model.preprocess([row[::-1] for row in rows])]
     sum(loss(features, None).values()).backward()  # type: ignore[union-attr]
@@ -166,9 +158,7 @@ def test_gradients_of_two_processes_are_those_of_the_global_batch(folder: str) -
     expected = gradients(parts, folder)
     assert any(x.abs().max() > 1e-3 for x in expected)
     for found in run_processes(gradients, 2, parts, folder):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert (one - other).abs().max() <= 1e-5 * max(1, other.abs().max()), (one - other).abs().max()
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(

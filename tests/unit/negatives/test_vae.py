@@ -18,6 +18,7 @@ from sentrep import InputError
 from sentrep.negatives import VAENegatives
 from sentrep.negatives.autoencoders import ReleasedVAE
 from sentrep.random import step_generator
+from support import assert_same
 
 
 def _vae(**overrides: int | float) -> VAENegatives:
@@ -44,8 +45,7 @@ def test_fitting_equals_adam_on_the_bound_in_loops() -> None:
             adam.zero_grad()
             vae_bound((past.double() - location) / scale, noise, weights).backward()
             adam.step()
-        for name, weight in _weights(sampler).items():
-            torch.testing.assert_close(weight, weights[name], rtol=0, atol=1e-5)
+        torch.testing.assert_close(_weights(sampler), weights, rtol=0, atol=1e-5)
     latent = torch.randn(8, 3, generator=step_generator(5, "extra", 4)).double()
     expected = torch.stack([location + scale * vae_decode(z, weights) for z in latent])
     torch.testing.assert_close(sampler.sample(*embeddings(5)).double(), expected, rtol=0, atol=1e-4)
@@ -90,8 +90,7 @@ def test_fitting_to_the_batch_equals_adam_in_loops_and_a_draw_changes_nothing(
         torch.testing.assert_close(drawn[0].double(), expected, rtol=0, atol=1e-4)
         assert torch.equal(*drawn)
         advance(sampler, rows)
-        for name, weight in _weights(sampler).items():
-            torch.testing.assert_close(weight, weights[name], rtol=0, atol=1e-5)
+        torch.testing.assert_close(_weights(sampler), weights, rtol=0, atol=1e-5)
 
 
 def test_vectors_that_hardly_differ_are_standardised() -> None:
@@ -133,11 +132,10 @@ def test_the_published_weights_are_the_start_and_a_resumed_run_does_not_need_the
     assert isinstance(sampler, VAENegatives)
     if first == "sample":
         sampler.sample(*embeddings())
-        for key, weight in sampler.network.named_parameters():
-            assert torch.equal(weight, own[key])
+        assert_same(dict(sampler.network.named_parameters()), own)
     advance(sampler, embeddings()[0])
-    for key, weight in sampler.network.named_parameters():
-        torch.testing.assert_close(weight, own[key], rtol=0, atol=1.1e-3)  # one step of Adam with 1e-3
+    # one step of Adam with 1e-3
+    torch.testing.assert_close(dict(sampler.network.named_parameters()), own, rtol=0, atol=1.1e-3)
     state = copy.deepcopy(sampler.state_dict())
     file.unlink()
     resumed = built("released vae", initial_weights=str(file), steps=1)

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from references.listwise import distillation_loop, similarities
-from sentrep import InputError, SentenceEncoder, SentRepModule
+from sentrep import SentenceEncoder
 from sentrep.objectives import Distillation
-from support import assert_same_gradients, plugged, text_batch, toy_sentences
+from support import assert_same_gradients, plugged, text_batch
 from unit.weighting.test_complementary import ANCHORS, POSITIVES, judged, views
 
 
@@ -22,10 +22,3 @@ def test_distillation_equals_the_loop(
     student, taught = similarities(x.anchor, x.positive, True), similarities(*judged(teacher, paired), True)
     expected = distillation_loop("listnet", student, taught, 0.3, teacher_temperature or 0.3)
     assert_same_gradients(loss, expected, [x.anchor, x.positive], rtol=1e-4, atol=1e-6)
-
-
-def test_one_sentence_has_no_similarities(teacher: str, encoder: SentenceEncoder) -> None:
-    module = SentRepModule(encoder, {"distillation": Distillation(teacher)})
-    batch = text_batch(encoder, toy_sentences(1))
-    with pytest.raises(InputError, match="batch of one sentence"):
-        module.objectives(module.views_of(batch), batch)

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from references.layer_contrast import layer_contrast_loop
-from sentrep import InputError, SentRepModule
+from sentrep import SentRepModule
 from sentrep.objectives import LayerContrast
-from support import assert_same_gradients, loss_and_gradients, text_batch, tiny_encoder, toy_sentences
+from support import assert_same_gradients, text_batch, tiny_encoder, toy_sentences
 
 
 def module(**arguments: float) -> SentRepModule:
@@ -40,12 +40,6 @@ def test_it_equals_the_loop_in_value_and_gradient(regularisation: float) -> None
     torch.testing.assert_close(objective.metrics["distance"], distance)
     trained = [parameter for parameter in made.parameters() if parameter.requires_grad]
     assert_same_gradients(loss, expected, trained)
-
-
-def test_a_single_sentence_has_nothing_to_contrast_with() -> None:
-    made = module()
-    with pytest.raises(InputError, match="a batch of one sentence"):
-        loss_and_gradients(made, text_batch(made.encoder, toy_sentences(1)))
 
 
 def test_the_copy_reads_some_rows_at_once() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from references.listwise import arc_con_loop, consistency_loop, distillation_loop, similarities, triplet_loop
-from sentrep import InputError, SentenceEncoder
+from sentrep import SentenceEncoder
 from sentrep.functional import info_nce
 from sentrep.objectives import ArcCon, Distillation, MaskedTriplet, RankingConsistency
 from sentrep.types import Views
@@ -61,12 +61,6 @@ def test_consistency_equals_the_loop(own: bool, rows: int) -> None:
     anchors, positives, *_ = vectors(rows)
     loss = RankingConsistency(0.3, own)(Views(anchors, positives, None, NOTHING, NOTHING), NOTHING)
     assert_equals(loss, consistency_loop(anchors, positives, 0.3, own), anchors, positives)
-
-
-def test_two_sentences_without_themselves_have_no_ranking() -> None:
-    anchors, positives, *_ = vectors(2)
-    with pytest.raises(InputError, match="batch of two sentences"):
-        RankingConsistency(own=False)(Views(anchors, positives, None, NOTHING, NOTHING), NOTHING)
 
 
 @pytest.mark.parametrize("block", [0, 2])

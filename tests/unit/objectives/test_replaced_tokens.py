@@ -38,17 +38,11 @@ def test_the_loss_equals_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
         [ids[:length].tolist() for ids, length in zip(x.input_ids, lengths, strict=True)] for x in (edited, tokens)
     )
     detect, backbone = objective.detect, objective.discriminator.encoder.backbone
-    expected = detection_loop(backbone, detect.weight, detect.bias, vectors, read, wanted)
+    expected, accuracy = detection_loop(backbone, detect.weight, detect.bias, vectors, read, wanted)
     assert_same_gradients(loss, expected, [vectors, detect.weight, backbone.get_input_embeddings().weight])
-    changed, right = [], []
-    for vector, ids, before in zip(vectors, read, wanted, strict=True):
-        words = torch.cat([vector[None], backbone.get_input_embeddings().weight[torch.tensor(ids[1:])]])
-        logits = detect(backbone(inputs_embeds=words[None]).last_hidden_state[0])[:, 0]
-        changed += [one != other for one, other in zip(ids, before, strict=True)]
-        right += [bool(logit > 0) for logit in logits]
-    correct = [one == other for one, other in zip(changed, right, strict=True)]
-    assert float(objective.metrics["accuracy"]) == pytest.approx(sum(correct) / len(correct))
-    assert float(objective.metrics["replaced"]) == pytest.approx(sum(changed) / len(changed))
+    assert float(objective.metrics["accuracy"]) == pytest.approx(accuracy)
+    replaced = (edited.input_ids != tokens.input_ids)[tokens.attention_mask.bool()].float().mean()
+    torch.testing.assert_close(objective.metrics["replaced"], replaced, check_dtype=False)
 
 
 def test_masked_tokens_are_drawn_from_the_generator(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,11 +19,11 @@ from sentrep.weighting import ComplementaryWeighting
 from support import (
     FAMILIES,
     assert_same_gradients,
-    loader,
     plugged,
     quiet_trainer,
     text_batch,
     tiny_encoder,
+    toy_data,
     toy_sentences,
 )
 
@@ -101,9 +101,8 @@ def module(teacher: str) -> SentRepModule:
 
 
 def fit(module: SentRepModule) -> lightning.Trainer:
-    batches = [text_batch(module.encoder, SENTENCES[k : k + 4]) for k in range(0, 16, 4)]
-    run = quiet_trainer()
-    run.fit(module, loader(batches))
+    run = quiet_trainer(max_steps=4)
+    run.fit(module, toy_data())
     return run
 
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import torch
 
-from sentrep import InputError
 from sentrep.weighting.threshold import Threshold, removed
 
 COSINES = torch.linspace(-1, 1, 41)
@@ -29,20 +28,6 @@ def test_soft_weights_tend_to_hard_ones() -> None:
     soft = Threshold(0.4, "soft", softness=1e-4)(off_threshold)
     torch.testing.assert_close(soft, Threshold(0.4)(off_threshold))
     assert Threshold(0.4, "soft")(torch.tensor(0.4)).item() == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"threshold": 1.01}, r"\[-1, 1\]"),
-        ({"threshold": -2}, r"\[-1, 1\]"),
-        ({"threshold": float("nan")}, r"\[-1, 1\]"),
-        ({"threshold": 0.5, "kind": "soft", "softness": 0.0}, "softness"),
-    ],
-)
-def test_values_out_of_range_are_refused(arguments: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Threshold(**arguments)
 
 
 def test_what_is_removed_leaves_the_positive_out() -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from lightning.pytorch import LightningModule
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
-from words import WordTokenize
+from words import Words
 
 from sentrep.data import SentRepDataModule
 from sentrep.errors import InputError
@@ -25,17 +25,12 @@ class StopError(Exception):
     """The run is interrupted."""
 
 
-class Encoder(torch.nn.Module):
-    tokenize = WordTokenize()
-    max_length = 8
-
-
 class Recorder(LightningModule):
     """Notes the rows of every batch."""
 
     def __init__(self, fail_at: int | None = None) -> None:
         super().__init__()
-        self.encoder = Encoder()
+        self.encoder: Any = Words()
         self.weight = torch.nn.Parameter(torch.zeros(1))
         self.seen: list[list[int]] = []
         self.fail_at = fail_at
