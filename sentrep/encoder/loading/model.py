@@ -82,10 +82,9 @@ def parse_backbone(backbone: str | Mapping[str, Any]) -> tuple[str | dict[str, A
     name = backbone if isinstance(backbone, str) else rest.get("name")
     if name is not None:
         check_name(name, "the model (encoder.backbone)")
-        if rest.keys() - {"name"}:
-            other = min(rest.keys() - {"name"})
+        if other := sorted(rest.keys() - {"name"}):
             raise InputError(
-                f"encoder.backbone: {other!r} belongs to a configuration, but there is a name, too; remove one of them"
+                f"encoder.backbone: {other[0]!r} belongs to a configuration, and there is a name, too; remove one"
             )
     return rest if name is None else name, hub
 

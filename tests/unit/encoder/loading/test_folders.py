@@ -382,41 +382,6 @@ def test_a_default_prompt_travels(tmp_path: Path) -> None:
     assert fingerprint(again) != before
 
 
-def edited(folder: Path, file: str, **settings: Any) -> Path:
-    """A model folder in which one file says something else."""
-    tiny_encoder(pooling="mean", max_seq_length=12).save_pretrained(folder)
-    content = json.loads((folder / file).read_text())
-    (folder / file).write_text(json.dumps({**content, **settings}))
-    return folder
-
-
-PROMPTS = "config_sentence_transformers.json"
-
-
-@pytest.mark.parametrize(
-    ("file", "settings"),
-    [
-        *((PROMPTS, {"similarity_fn_name": name}) for name in ("cosine", "dot", "euclidean", "manhattan")),
-        (PROMPTS, {"truncate_dim": 5}),
-        ("tokenizer_config.json", {"truncation_side": "left"}),
-    ],
-    ids=str,
-)
-def test_settings_that_change_vectors_or_ranks_are_those_of_the_folder(
-    file: str, settings: dict[str, Any], tmp_path: Path
-) -> None:
-    edited(tmp_path / "model", file, **settings)
-    texts = ["a dog barks", " ".join(toy_sentences(8)), "it rains"]
-    SentenceEncoder.from_pretrained(tmp_path / "model").save_pretrained(tmp_path / "saved")
-    for folder in (tmp_path / "model", tmp_path / "saved"):
-        ours, theirs = SentenceEncoder.from_pretrained(folder), st_model(folder)
-        vectors = ours.encode(texts)
-        np.testing.assert_allclose(vectors, theirs.encode(texts), atol=1e-5)
-        np.testing.assert_allclose(ours.similarity(vectors, vectors), theirs.similarity(vectors, vectors), atol=1e-4)
-        pairs = vectors[:2], vectors[1:]
-        np.testing.assert_allclose(ours.similarity_pairwise(*pairs), theirs.similarity_pairwise(*pairs), atol=1e-4)
-
-
 @pytest.mark.parametrize("table", [pd.DataFrame({"text": ["a dog"]}), {"text": ["a dog"]}, {"a dog"}], ids=type)
 def test_what_iterates_over_something_else_than_sentences_is_refused(table: Any) -> None:
     with pytest.raises(InputError, match="of a table give one column"):
