@@ -285,6 +285,16 @@ def toy_data(batch_size: int = 4) -> SentRepDataModule:
     return SentRepDataModule("toy", batch_size=batch_size, seed=3)
 
 
+class Losses(lightning.Callback):
+    """The loss of every micro-batch."""
+
+    def __init__(self) -> None:
+        self.found: list[float] = []
+
+    def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
+        self.found.append(float(outputs["loss"]))
+
+
 def loader(batches: list[Any]) -> Any:
     """Batches as they are, for `lightning.Trainer`."""
     return torch.utils.data.DataLoader(batches, batch_size=None)  # type: ignore[arg-type]

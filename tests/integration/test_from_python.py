@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sentrep import InputError, SentRepDataModule, SentRepModule
 from sentrep.objectives import Alignment, Contrastive, MomentumContrast
-from support import assert_same, quiet_trainer, text_batch, tiny_encoder, toy_data, toy_sentences
+from support import Losses, assert_same, quiet_trainer, text_batch, tiny_encoder, toy_data, toy_sentences
 
 
 def module(**arguments: Any) -> SentRepModule:
@@ -41,14 +41,6 @@ class Outer(lightning.LightningModule):
 
     def configure_optimizers(self) -> Any:
         return self.inner.configure_optimizers()
-
-
-class Losses(lightning.Callback):
-    def __init__(self) -> None:
-        self.found: list[float] = []
-
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        self.found.append(outputs["loss"].item())
 
 
 def fit(whole: lightning.LightningModule) -> list[float]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import lightning
 import pytest
 import torch
 from datasets import Dataset
@@ -21,7 +20,7 @@ from sentrep.errors import InputError
 from sentrep.integrations.sentence_transformers import ObjectiveLoss
 from sentrep.objectives import Contrastive, Denoising, MomentumContrast
 from sentrep.weighting import ComplementaryWeighting
-from support import loader, quiet_trainer, run_processes, tiny_encoder, toy_sentences
+from support import Losses, loader, quiet_trainer, run_processes, tiny_encoder, toy_sentences
 
 STEPS, BATCH = 6, 4
 
@@ -80,16 +79,6 @@ def trainer_of(loss: ObjectiveLoss, model: SentenceTransformer, output: Path, **
     return trainer
 
 
-class Losses(lightning.Callback):
-    """Keeps the losses of training."""
-
-    def __init__(self) -> None:
-        self.values: list[float] = []
-
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        self.values.append(float(outputs["loss"]))
-
-
 @pytest.mark.parametrize("kind", OBJECTIVES)
 def test_the_losses_of_six_steps_are_those_of_the_module(kind: str, folder: str, tmp_path: Path) -> None:
     def head() -> ProjectionHead | None:
@@ -109,7 +98,7 @@ def test_the_losses_of_six_steps_are_those_of_the_module(kind: str, folder: str,
     quiet_trainer(max_steps=STEPS, callbacks=[seen]).fit(module, loader(trainer.batches))
     assert len(trainer.losses) == STEPS
     assert min(trainer.losses) > 0.01
-    assert trainer.losses == pytest.approx(seen.values, rel=1e-5)
+    assert trainer.losses == pytest.approx(seen.found, rel=1e-5)
     sentences = toy_sentences(5)
     trained: Any = encoder.encode(sentences)
     assert model.encode(sentences) == pytest.approx(trained, abs=1e-5)

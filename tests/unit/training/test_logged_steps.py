@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from lightning.pytorch import Callback
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -16,7 +15,7 @@ from sentrep import SentRepDataModule, SentRepModule
 from sentrep.objectives import Contrastive
 from sentrep.training import RunReport
 from sentrep.training.mean_loss import MeanLoss
-from support import quiet_trainer, tiny_encoder
+from support import Losses, quiet_trainer, tiny_encoder
 
 
 class Recorder(Logger):
@@ -34,16 +33,6 @@ class Recorder(Logger):
         assert step is not None
         for name, value in metrics.items():
             self.found.setdefault(name, {})[step] = value
-
-
-class Losses(Callback):
-    """The loss of every batch."""
-
-    def __init__(self) -> None:
-        self.found: list[float] = []
-
-    def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
-        self.found.append(float(outputs["loss"]))
 
 
 def train(
