@@ -171,20 +171,6 @@ def test_every_structure_trains_and_what_is_loaded_gives_the_vectors_of_the_run(
         np.testing.assert_allclose(theirs, scored[-1], atol=1e-6)
 
 
-def test_lora_is_laid_over_a_recipe_and_exported_without_it(tiny: list[str], tmp_path: Path) -> None:
-    pytest.importorskip("peft")
-    words = ["-c", str(CONFIGS / "simcse/bert-base.yaml"), "-c", str(OVERRIDE.with_name("lora.yaml"))]
-    assert main(["fit", *words, *tiny, "--data.train", "corpus.txt", "--model.encoder.trainable.rank", "2"]) == 0
-    (checkpoint,) = tmp_path.rglob("last.ckpt")
-    content = torch.load(checkpoint, weights_only=True)
-    settings = {"rank": 2, "alpha": 16.0, "dropout": 0.0, "targets": ["query", "value"], "also": []}
-    assert content["sentrep"]["training"]["adapter"] == settings
-    assert main(["export", str(checkpoint), "--output", str(tmp_path / "model")]) == 0
-    assert not (tmp_path / "model" / "adapter_config.json").exists()
-    vectors = [SentenceEncoder.from_pretrained(name).encode(["a dog"]) for name in (checkpoint, tmp_path / "model")]
-    np.testing.assert_allclose(*vectors, atol=1e-6)
-
-
 @pytest.mark.parametrize("path", [*RECIPES, *TABLES], ids=lambda path: str(path.relative_to(CONFIGS)))
 def test_every_file_says_what_it_is(path: Path) -> None:
     about = read_about(path)
