@@ -127,14 +127,18 @@ def toy_sentences(count: int) -> list[str]:
 
 # Without commas, so that they stand in a csv as they are; known words, so that no two are the same to the tokenizer.
 SENTENCES = [sentence for sentence in toy_sentences(120) if "," not in sentence]
-PAIRS = [(SENTENCES[2 * i], SENTENCES[2 * i + 1], i % 6) for i in range(12)]
+
+
+def write_pairs(file: str | Path, count: int = 12) -> None:
+    """Scored pairs of sentences."""
+    rows = [f"{SENTENCES[2 * i]},{SENTENCES[2 * i + 1]},{i % 6}\n" for i in range(count)]
+    Path(file).write_text("".join(["sentence1,sentence2,score\n", *rows]))
 
 
 def write_workplace(folder: Path) -> None:
     """corpus.txt, dev.csv and run.yaml (a tiny random BERT, 4 steps of batch 4), as a user would have them."""
     (folder / "corpus.txt").write_text("".join(f"{sentence}\n" for sentence in SENTENCES[24:40]))
-    rows = [f"{first},{second},{score}\n" for first, second, score in PAIRS]
-    (folder / "dev.csv").write_text("".join(["sentence1,sentence2,score\n", *rows]))
+    write_pairs(folder / "dev.csv")
     configuration = {
         "model": {
             "encoder": {"backbone": FAMILIES["bert"], "tokenizer": "toy", "pooling": "mean"},

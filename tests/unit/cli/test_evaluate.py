@@ -9,15 +9,12 @@ import pytest
 
 from sentrep.cli import main
 from sentrep.evaluation import evaluate_transfer
-from support import shared_path, toy_sentences
-
-SENTENCES = toy_sentences(60)
+from support import shared_path, write_pairs
 
 
 @pytest.fixture(autouse=True)
 def _workplace(in_folder: Path) -> None:
-    rows = [f'"{a}","{b}",{row % 4}\n' for row, (a, b) in enumerate(zip(SENTENCES[:30], SENTENCES[30:], strict=True))]
-    Path("mine.csv").write_text("sentence1,sentence2,score\n" + "".join(rows))
+    write_pairs("mine.csv", 30)
 
 
 def test_a_file_of_pairs_is_scored_and_written(model: str, capsys: pytest.CaptureFixture[str]) -> None:

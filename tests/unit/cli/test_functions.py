@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,7 @@ from sentrep import SentenceEncoder
 from sentrep.cli import encode, main
 from sentrep.encoder import fit_whitening
 from sentrep.errors import InputError
-from support import toy_sentences
+from support import toy_sentences, write_pairs
 
 LINES = ["the first line", "", "a third line that is longer", "four"]
 
@@ -64,14 +62,6 @@ def refuse() -> None:
     raise InputError("no such operator")
 
 
-def write_pairs() -> None:
-    """pairs.csv with 10 scored pairs."""
-    with Path("pairs.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["sentence1", "sentence2", "score"])
-        writer.writerows([*pair, i % 5] for i, pair in enumerate(pairwise(toy_sentences(11))))
-
-
 def test_export_whitened(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("corpus.txt").write_text("\n".join(toy_sentences(50)) + "\n")
     assert main(["export", model, "--output", "whitened", "--whiten", "corpus.txt", "--whiten_dim", "5"]) == 0
@@ -84,7 +74,7 @@ def test_export_whitened(model: str, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_half_precision_gives_nearly_the_same(model: str) -> None:
-    write_pairs()
+    write_pairs("pairs.csv", 10)
     for precision in ("fp32", "bf16"):
         words = [model, "--precision", precision, "--device", "cpu"]
         assert main(["encode", *words, "--input", "lines.txt", "--output", f"{precision}.npy"]) == 0

@@ -65,11 +65,11 @@ def test_python_m_is_the_command() -> None:
     assert done.stderr == "sentrep: error: unknown command 'fitt'; did you mean 'fit'?\n"
 
 
-def _interrupted_inside_lightning() -> None:
-    try:
-        raise KeyboardInterrupt
-    except KeyboardInterrupt:
-        sys.exit(1)  # as the trainer leaves
+def turned_into_an_exit() -> SystemExit:
+    """What the trainer leaves with after Ctrl-C."""
+    ending = SystemExit(1)
+    ending.__context__ = KeyboardInterrupt()
+    return ending
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,7 @@ def _interrupted_inside_lightning() -> None:
         (InputError("corpus.csv, line 7: bad"), 1),
         (cli.UsageError("unknown key"), 2),
         (KeyboardInterrupt(), 130),
+        (turned_into_an_exit(), 130),
         (SystemExit(0), 0),
         (SystemExit(None), 0),
         (SystemExit("text"), 1),
@@ -87,14 +88,5 @@ def test_exit_status(ending: BaseException, status: int, monkeypatch: pytest.Mon
     def run(words: list[str]) -> int:
         raise ending
 
-    _replace_command(monkeypatch, run)
-    assert cli.main(["fit"]) == status
-
-
-def test_an_interrupt_that_lightning_turned_into_an_exit(monkeypatch: pytest.MonkeyPatch) -> None:
-    _replace_command(monkeypatch, lambda words: _interrupted_inside_lightning())
-    assert cli.main(["fit"]) == 130
-
-
-def _replace_command(monkeypatch: pytest.MonkeyPatch, run: object) -> None:
     monkeypatch.setattr(fit, "fit", run)
+    assert cli.main(["fit"]) == status

@@ -12,7 +12,7 @@ from sentrep.data.sets import transfer
 from sentrep.errors import InputError
 from sentrep.evaluation import evaluate_suite, load_suite, sts, suites
 from sentrep.evaluation.suites import SuiteName
-from support import tiny_encoder, toy_sentences
+from support import tiny_encoder, toy_sentences, write_pairs
 
 SENTENCES = toy_sentences(60)
 SWAPPED = ["sentence2", "sentence1", "score"]
@@ -22,10 +22,7 @@ SWAPPED = ["sentence2", "sentence1", "score"]
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with a small set for every suite that reads files."""
     monkeypatch.chdir(tmp_path)
-    pairs = [
-        f'"{a}","{b}",{row % 4}\n' for row, (a, b) in enumerate(zip(SENTENCES[:20], SENTENCES[20:40], strict=True))
-    ]
-    Path("pairs.csv").write_text("sentence1,sentence2,score\n" + "".join(pairs))
+    write_pairs("pairs.csv", 20)
     Path("senteval/TREC").mkdir(parents=True)
     for name, part in (("train_5500", SENTENCES[:40]), ("TREC_10", SENTENCES[40:])):
         lines = [f"{('NUM', 'LOC')[row % 2]}:x {text}\n" for row, text in enumerate(part)]
