@@ -280,7 +280,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
         Another thread may train the encoder meanwhile, and each length of `encode` would compile the layers again.
         """
-        if not self.compute.compiles and not any(module.training for module in self.modules()):
+        if not (self.compute.compiles or self.training or self.backbone.training):  # all modules: 1 % of one sentence
             return self
         words = self.tokenize
         shared = (words, words.tokenizer, self._source, *self.parameters(), *self.buffers())
