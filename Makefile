@@ -33,7 +33,7 @@ lint: $(VENV)/.installed-dev ## ruff (rules and format) and mypy
 docs: $(VENV)/.installed-docs ## build the documentation into site/
 	"$(BIN)/python" benchmarks/pages.py --first
 	"$(BIN)/zensical" build --clean --strict
-	"$(BIN)/python" benchmarks/pages.py --search
+	"$(BIN)/python" benchmarks/pages.py --built
 
 clean: ## remove the virtual environment, caches and build products, never runs/
 	rm -rf "$(VENV)" build dist site .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

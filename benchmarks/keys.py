@@ -104,7 +104,7 @@ def page() -> str:
 
 def block(keys: dict[str, Any], flow: bool = False) -> str:
     """Keys and values as YAML; ``flow`` writes the arguments of each class in one line."""
-    text = yaml.safe_dump(keys, default_flow_style=None if flow else False, width=66, sort_keys=False)
+    text = yaml.safe_dump(keys, default_flow_style=None if flow else False, width=54, sort_keys=False)
     return f"```yaml\n{text}```\n"
 
 

@@ -4,7 +4,7 @@ the code.
     python benchmarks/pages.py            # print the pages that differ
     python benchmarks/pages.py --write    # write the pages; tests compare
     python benchmarks/pages.py --first    # write docs/index.md alone, which git ignores; `make docs` does
-    python benchmarks/pages.py --search   # leave formulas out of the built site's search, as `make docs` does
+    python benchmarks/pages.py --built    # finish the built site: formulas and search; `make docs` does
 
 Names and docstrings are read from the sources, so that nothing is imported for them; the commands are asked for their
 help. In a page of docs/methods a mark says what is made behind it: ``formula`` and ``classes`` from the docstrings of
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import html
 import json
 import re
 import sys
@@ -38,7 +39,6 @@ API = [
 ]  # fmt: skip
 """Packages, each with its page in docs/api, in the order in which a name of several finds its place."""
 COMMANDS, FIRST = DOCS / "commands.md", DOCS / "index.md"
-SEARCH = ROOT / "site/search.json"
 LOCAL = "add --model.encoder.backbone FOLDER --data.train FILE --data.sts_folder SENTEVAL"
 ONCE = re.compile(
     r"The batch is the global one on a single device; with W devices give --data\.batch_size \d+/W\.\s*"
@@ -51,12 +51,10 @@ HELP = "<!-- generated: python benchmarks/pages.py --write -->"
 
 def main() -> None:
     """Print the pages that differ, or write them."""
-    if sys.argv[1:] not in ([], ["--write"], ["--first"], ["--search"]):
-        sys.exit(f"usage: python {sys.argv[0]} [--write | --first | --search]")
-    if sys.argv[1:] == ["--search"]:
-        SEARCH.write_text(
-            json.dumps(without_formulas(json.loads(SEARCH.read_text(encoding="utf-8")))), encoding="utf-8"
-        )
+    if sys.argv[1:] not in ([], ["--write"], ["--first"], ["--built"]):
+        sys.exit(f"usage: python {sys.argv[0]} [--write | --first | --built]")
+    if sys.argv[1:] == ["--built"]:
+        finish(ROOT / "site")
         return
     if sys.argv[1:] == ["--first"]:
         FIRST.write_text(first_page(), encoding="utf-8")
@@ -78,13 +76,40 @@ def main() -> None:
                 page.write_text(text, encoding="utf-8")
 
 
-def without_formulas(index: dict[str, Any]) -> dict[str, Any]:
-    """The index of the site's search, whose results would show formulas as LaTeX."""
-    items = [
-        {**item, "text": re.sub(r"\\\[.*?\\\]|\\\(.*?\\\)", "", item["text"], flags=re.DOTALL)}
+def finish(site: Path) -> None:
+    """Draw the formulas of docstrings, and make the index of the search one of pages, classes and functions."""
+    for page in (*site.glob("api/*.html"), site / "reference.html"):
+        page.write_text(typeset(page.read_text(encoding="utf-8")), encoding="utf-8")
+    index = site / "search.json"
+    index.write_text(json.dumps(search_index(json.loads(index.read_text(encoding="utf-8")))), encoding="utf-8")
+
+
+def typeset(page: str) -> str:
+    """A built page with the indented blocks of docstrings, which are formulas in plain text, as mathematics."""
+
+    def drawn(block: re.Match[str]) -> str:
+        formula = html.unescape(re.sub("<[^>]+>", "", block[1]))
+        return f'<div class="arithmatex">\\[\n{html.escape(latex(formula))}\n\\]</div>'
+
+    block = r'<div class="language-text highlight"><pre><span></span><code>(.*?)</code></pre></div>'
+    return re.sub(block, drawn, page, flags=re.DOTALL)
+
+
+def search_index(index: dict[str, Any]) -> dict[str, Any]:
+    """The index of the site's search, without formulas, whose LaTeX it would show.
+
+    The members of a class are words of its entry: as entries of their own, short names such as ``resume`` would stand
+    above the pages.
+    """
+    items = {
+        item["location"]: {**item, "text": re.sub(r"\\\[.*?\\\]|\\\(.*?\\\)", "", item["text"], flags=re.DOTALL)}
         for item in index["items"]
-    ]
-    return {**index, "items": items}
+    }
+    for place in list(items):
+        owner = items.get(place.rpartition(".")[0]) if "#sentrep." in place else None
+        if owner is not None:
+            owner["text"] += f"<p>{items.pop(place)['title']}</p>"
+    return {**index, "items": [*items.values()]}
 
 
 def first_page() -> str:

@@ -25,7 +25,7 @@ def list_net(scores: Tensor, wanted: Tensor) -> Tensor:
 def list_mle(scores: Tensor, wanted: Tensor) -> Tensor:
     """ListMLE (Xia et al. 2008): −log of the probability that the scores give to the order that is wanted.
 
-        mean_i Σ_t ( log Σ_{u ≥ t} exp(scores_i,π(u)) − scores_i,π(t) ),   π: the wanted scores from high to low
+        mean_i Σ_t ( log Σ_{u ≥ t} exp(scores_{i,π(u)}) − scores_{i,π(t)} ),   π: the wanted scores from high to low
 
     Args:
         scores: (B, K) of a student, over its temperature.

@@ -65,7 +65,7 @@ def info_nce(
 
     For query i with the key p(i) as its positive, s = cosine / τ:
 
-        ℓ_i = −log  exp(s(q_i, k_p(i))) / ( Σ_j w_ij exp(s(q_i, k_j)) + λ Σ_m w_im exp(s(q_i, n_m)) )
+        ℓ_i = −log  exp(s(q_i, k_{p(i)})) / ( Σ_j w_ij exp(s(q_i, k_j)) + λ Σ_m w_im exp(s(q_i, n_m)) )
 
     where m runs over the negatives that all queries share, then over the negatives of query i alone.
 

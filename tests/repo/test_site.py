@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import html
+import http.server
 import importlib
 import json
 import os
+import queue
 import re
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +72,21 @@ def test_formulas_of_docstrings_become_latex() -> None:
     assert latex("a = 1\n\nb = 2") == "\\begin{gathered}\na = 1 \\\\\nb = 2\n\\end{gathered}"
 
 
-def test_the_search_shows_no_latex() -> None:
-    index = {"config": {}, "items": [{"text": r"<p>a</p> \[ \frac{a} {b} \] <p>b \(x_{i}\) c</p>"}]}
-    assert importlib.import_module("pages").without_formulas(index)["items"] == [{"text": "<p>a</p>  <p>b  c</p>"}]
+def test_formulas_of_built_api_pages_are_drawn(pages: Any) -> None:
+    block = '<div class="language-text highlight"><pre><span></span><code>x_<a>i</a> &lt; 1\n</code></pre></div>'
+    assert pages.typeset(f"<p>a</p>{block}<p>b</p>") == (
+        '<p>a</p><div class="arithmatex">\\[\nx_{i} &lt; 1\n\\]</div><p>b</p>'
+    )
+
+
+def test_the_search_shows_no_latex_and_members_with_their_class(pages: Any) -> None:
+    formula = {"location": "a.html", "text": r"<p>a</p> \[ \frac{a} {b} \] <p>b \(x_{i}\) c</p>"}
+    owner = {"location": "api/b.html#sentrep.b.C", "title": "C", "text": "<p>c</p>"}
+    member = {"location": "api/b.html#sentrep.b.C.resume", "title": "resume", "text": "<p>d</p>"}
+    assert pages.search_index({"config": {}, "items": [formula, owner, member]}) == {
+        "config": {},
+        "items": [{**formula, "text": "<p>a</p>  <p>b  c</p>"}, {**owner, "text": "<p>c</p><p>resume</p>"}],
+    }
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -109,6 +125,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [str(ZENSICAL), "build", "--strict"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
+    importlib.import_module("pages").finish(folder / "site")
     return folder / "site"
 
 
@@ -156,5 +173,87 @@ def test_no_page_scrolls_sideways_or_fetches_from_elsewhere_and_formulas_are_dra
     assert len(found) == len(WIDTHS) * len(pages) > 150
     assert {one["page"] for one in found if one["needs"] > one["width"]} == {"wide.html"}
     assert not [one["page"] for one in found if one["raw"]]
-    assert sum(one["formulas"] for one in found) > 20 * len(WIDTHS)
+    assert sum(one["formulas"] for one in found if one["page"].startswith("api/")) > 35 * len(WIDTHS)
+    assert sum(one["formulas"] for one in found if one["page"].startswith("methods/")) > 20 * len(WIDTHS)
     assert not [name for one in found for name in one["fetched"] if not name.startswith(("file:", "data:"))]
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.stem)
+def test_code_on_a_page_has_at_most_80_columns(page: Path) -> None:
+    """Commands, YAML and Python; what a command prints is as wide as it is."""
+    wide = []
+    for language, block in re.findall(
+        r"^```(console|yaml|python)\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    ):
+        text = block if language != "console" else "\n".join(re.findall(r"^\$ (?:.*\\\n)*.*", block, re.MULTILINE))
+        wide += [
+            line for line in text.splitlines() if len(line) > 80 and not re.search(r"https://|[\w-]/[\w-]{30}", line)
+        ]
+    assert not wide
+
+
+FOUND_FIRST = {
+    "hard negatives": "fine-tune.html",
+    "early stopping": "fine-tune.html",
+    "pairs": "fine-tune.html",
+    "resume": "journeys/resume.html",
+    "tensorboard": "monitoring.html",
+}
+FIND = """<!doctype html><body><script>
+const sleep = time => new Promise(done => setTimeout(done, time));
+async function until(read) { for (;;) { const found = read(); if (found) return found; await sleep(50); } }
+async function find() {
+  const frame = document.body.appendChild(document.createElement("iframe"));
+  await new Promise(loaded => { frame.onload = loaded; frame.src = "index.html"; });
+  const shown = frame.contentDocument;
+  const button = await until(() => shown.querySelector(".md-search__button"));
+  const search = await until(() => {
+    button.click();
+    return [...shown.querySelectorAll("*")].map(element => element.shadowRoot).find(root => root);
+  });
+  const input = await until(() => search.querySelector("input"));
+  await until(() => !search.querySelector("[role=status]").textContent.startsWith("Loading"));
+  const prototype = frame.contentWindow.HTMLInputElement.prototype;
+  const found = {};
+  for (const words of WORDS) {
+    Object.getOwnPropertyDescriptor(prototype, "value").set.call(input, words);
+    input.dispatchEvent(new Event("input", {bubbles: true}));
+    const first = await until(() => {
+      const link = search.querySelector("[role=listbox] a");
+      return link && new URL(link.href).searchParams.get("h") === words && link;
+    });
+    found[words] = new URL(first.href).pathname.slice(1);
+  }
+  await fetch("/", {method: "POST", body: JSON.stringify(found)});
+}
+find();
+</script>"""
+"""A page that types words into the site's search, and sends the first page that each finds."""
+
+
+@pytest.mark.slow
+@needs_zensical
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_the_search_finds_the_page_of_a_subject_first(site: Path, tmp_path: Path) -> None:
+    (site / "find.html").write_text(FIND.replace("WORDS", json.dumps(list(FOUND_FIRST))), encoding="utf-8")
+    received: queue.Queue[dict[str, str]] = queue.Queue()
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.put(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    handler = functools.partial(Handler, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        words = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
+        address = f"http://127.0.0.1:{server.server_port}/find.html"
+        with subprocess.Popen([str(CHROMIUM), *words, address], stderr=subprocess.DEVNULL) as browser:
+            try:
+                assert received.get(timeout=120) == FOUND_FIRST
+            finally:
+                browser.terminate()
+                server.shutdown()
