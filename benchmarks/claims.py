@@ -16,7 +16,7 @@ from reproduction import CLAIMS, ROOT, between, interval, mean_of, records, run
 from tables import table
 
 from sentrep.evaluation.comparison import LEAST_DOSE
-from sentrep.evaluation.plots.style import BLUE, DOTS, GREY, ORANGE, PAGE, new_figure, styled
+from sentrep.evaluation.plots.style import BLUE, DOTS, GREY, ORANGE, new_figure, styled
 from sentrep.evaluation.significance import FEWEST_SEEDS, LEVEL
 
 RESULTS = ROOT / "docs" / "results.md"
@@ -92,7 +92,7 @@ def draw() -> None:
     """The published differences and ours, with 95 % intervals."""
     rows = {label: row for label, row, _ in compared() if None not in (row["published difference"], row["low"])}
     with styled():
-        figure = new_figure(0.8 + 0.3 * len(rows), PAGE)
+        figure = new_figure(1.0 + 0.3 * len(rows))  # as narrow as a phone shows it
         axes = figure.subplots()
         for height, row in enumerate(rows.values()):
             colour, half = BLUE if row["p"] < LEVEL else GREY, row["high"] - row["difference"]
@@ -102,7 +102,7 @@ def draw() -> None:
         axes.axvline(0, color="black", linewidth=0.6)
         axes.set_yticks(range(len(rows)), [*rows])
         axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_xlabel("difference to the baseline, 95 % interval: ● here (grey: it contains 0);  ◆ published")
+        axes.set_xlabel("difference to the baseline, 95 % interval:\n● here (grey: it contains 0), ◆ published")
         figure.savefig(FIGURE, dpi=DOTS)
 
 
