@@ -47,8 +47,9 @@ class Case:
 
     @property
     def folder(self) -> str:
-        """Of its runs."""
-        return re.sub(r"/tables/|\.yaml: |/", "-", self.name)
+        """Of its runs, which the file of the tiny model and the override lengthen."""
+        overridden = "-minilm" if "overrides/minilm.yaml" in self.about else ""
+        return re.sub(r"/tables/|\.yaml: |/", "-", self.name) + f"{overridden}-tiny"
 
     @property
     def is_cheap(self) -> bool:

@@ -123,7 +123,7 @@ def test_files_and_flags_end_in_the_config(workplace: Path) -> None:
         "collapse": "null",
     }
     assert fit("-c", "over.yaml", *[f"--{key}={value}" for key, value in flags.items()]) == 0
-    config = saved_config(workplace)
+    config = saved_config(workplace, name="run-over")
     objectives = config["model"]["objectives"]
     assert objectives["simcse"]["init_args"]["temperature"] == 0.03
     assert objectives["simcse"]["init_args"]["label_smoothing"] == 0.1
@@ -133,7 +133,7 @@ def test_files_and_flags_end_in_the_config(workplace: Path) -> None:
     assert config["model"]["optimizer"]["init_args"]["lr"] == 1e-4
     assert config["data"]["batch_size"] == 8
     assert config["checkpoint"] is config["collapse"] is None
-    assert not (workplace / "runs/run/version_0/checkpoints").exists()
+    assert not (workplace / "runs/run-over/version_0/checkpoints").exists()
 
 
 EVERY_STEP = ["--checkpoint.every_n_train_steps=1", "--trainer.log_every_n_steps=1"]

@@ -205,4 +205,4 @@ def test_a_model_with_a_class_of_the_users_file_is_tested_and_compared(
     Path("gate_of_mine.py").write_text(GATE)
     Path("own.yaml").write_text(json.dumps({"model": {"encoder": {"modules": ["gate_of_mine.Gate"]}}}))
     assert main(["fit", "-c", "run.yaml", "-c", "own.yaml", "--seeds", "1", "--data.test", "[dev.csv]"]) == 0
-    assert "run" in Path("runs/run/report.md").read_text(encoding="utf-8")
+    assert "run" in Path("runs/run-own/report.md").read_text(encoding="utf-8")
