@@ -123,6 +123,7 @@ def test_a_graph_break_within_the_pass_changes_nothing(
     assert graphs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "layout"), [("encoder", "padded"), ("encoder", "auto"), ("layer", "auto")])
 def test_what_users_compile_themselves_may_have_a_graph_break_too(
     part: str, layout: Any, graphs: list[fx.GraphModule]
@@ -224,6 +225,7 @@ def test_it_leaves_no_trace_in_what_is_stored_or_encoded(graphs: list[fx.GraphMo
     assert len(graphs) == made  # also after a compiled step
 
 
+@pytest.mark.slow
 def test_a_run_resumes_exactly_and_goes_on_without_compiling_and_the_other_way_round(
     tmp_path: Path, graphs: list[fx.GraphModule]
 ) -> None:

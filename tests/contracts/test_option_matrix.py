@@ -87,6 +87,7 @@ def assert_trained(folder: Path) -> None:
         assert torch.as_tensor(vectors).isfinite().all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name == "compile" else name for name in (*LIGHT, *HEAVY)]
 )

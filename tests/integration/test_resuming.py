@@ -67,6 +67,7 @@ def test_a_run_killed_behind_its_last_step_gets_its_last_checkpoint(workplace: P
     assert torch.load(CHECKPOINTS / "last.ckpt", weights_only=True)["global_step"] == 6
 
 
+@pytest.mark.slow
 def test_other_settings_are_listed_and_refused(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fit("--trainer.max_steps=3") == 0
     capsys.readouterr()
@@ -96,6 +97,7 @@ def test_other_settings_are_listed_and_refused(workplace: Path, capsys: pytest.C
     assert fit(*resume, "--trainer.max_steps=7") == 1  # of the run that has gone on with the changes
 
 
+@pytest.mark.slow
 def test_a_tokenizer_that_was_changed_in_place_is_refused(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--model.encoder.tokenizer=words", "--ckpt_path=last"]
     toy.tokenizer().save_pretrained("words")
@@ -125,6 +127,7 @@ def test_a_time_limit_leaves_a_checkpoint(workplace: Path) -> None:
     assert (CHECKPOINTS / "last.ckpt").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "name"),
     [

@@ -170,6 +170,7 @@ def test_a_run_of_other_content_is_another_run(change: str, workplace: Path, mod
     assert content_and_pairs([*split(words)], trains=True)[0] != contents[0]
 
 
+@pytest.mark.slow
 def test_scores_of_other_pairs_are_made_again_without_training(here: list[str]) -> None:
     file = Path("test.csv")
     shutil.copy("dev.csv", file)
@@ -193,6 +194,7 @@ def test_scores_of_other_pairs_are_made_again_without_training(here: list[str]) 
     assert here == ["test run/19984"]
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_chosen_checkpoint_after_the_last_training(here: list[str]) -> None:
     assert main([*FIT, "--seeds", "1"]) == 0
     folder = Path("runs/run/run/seed-19984")
@@ -251,6 +253,7 @@ def test_jobs_run_side_by_side(here: list[str], monkeypatch: pytest.MonkeyPatch)
     assert main([*FIT, "--seeds", "2", "--jobs", "2"]) == 2
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_reported_and_does_not_stop_the_others(
     here: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -276,6 +279,7 @@ def table() -> str:
     return "table.yaml"
 
 
+@pytest.mark.slow
 def test_the_rows_of_a_table_stand_beside_what_the_paper_printed(
     here: list[str], table: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -300,6 +304,7 @@ def test_the_rows_of_a_table_stand_beside_what_the_paper_printed(
     assert [label for label, *_ in table_rows(Path("runs/table-over/report.md"))[2:]] == ["whole", "noise-0.8"]
 
 
+@pytest.mark.slow
 def test_what_a_paper_printed_is_no_setting_and_a_changed_row_is_refused(
     here: list[str], table: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -164,6 +164,7 @@ class Steps(Callback):
         pl_module.log("val/steps", float(trainer.global_step))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_chosen_by_a_metric_or_a_callback_of_the_user(
     workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
