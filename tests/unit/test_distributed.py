@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -225,3 +226,14 @@ def test_metrics_are_averaged_over_the_processes_without_gradient() -> None:
     assert not alone["loss"].requires_grad
     assert alone["count"].dtype == torch.int64  # as it came
     assert nothing == {}
+
+
+def leaves_its_group() -> bool:
+    with mock.patch.object(torch.distributed, "destroy_process_group") as leave:
+        distributed.leave_gloo_group()
+    return leave.called
+
+
+def test_a_group_of_gloo_is_left() -> None:
+    assert run_processes(leaves_its_group, 1) == [True]
+    assert not leaves_its_group()

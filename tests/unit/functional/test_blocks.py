@@ -21,24 +21,6 @@ def inputs(dtype: torch.dtype = torch.float64) -> list[Tensor]:
     return [torch.randn(shape, generator=generator).to(dtype).requires_grad_() for shape in shapes]
 
 
-def options(
-    negatives: Tensor | None, own: Tensor | None, weighted: bool, smoothing: float, weight: float
-) -> dict[str, Any]:
-    generator = torch.Generator().manual_seed(1)
-    columns = K + (0 if negatives is None else M) + (0 if own is None else own.shape[1])
-    weights = 2 * torch.rand(N, columns, generator=generator, dtype=torch.float64)
-    weights[weights < 0.5] = 0.0
-    return {
-        "temperature": 0.1,
-        "positives": torch.randperm(K, generator=generator)[:N],
-        "negatives": negatives,
-        "row_negatives": own,
-        "weights": weights if weighted else None,
-        "label_smoothing": smoothing,
-        "negative_weight": weight,
-    }
-
-
 @pytest.mark.parametrize("block", [1, 4, 100])
 @pytest.mark.parametrize(("weighted", "smoothing"), [(False, 0.0), (False, 0.2), (True, 0.0), (True, 0.2)])
 @pytest.mark.parametrize("negative_weight", [None, 1.0, 0.3, 0.0])
@@ -46,17 +28,29 @@ def options(
 def test_value_and_gradient_are_those_of_the_whole_matrix(
     block: int, smoothing: float, weighted: bool, negative_weight: float | None, of_each: bool
 ) -> None:
+    """With negatives of all queries unless ``negative_weight`` is None, and with negatives of each query alone."""
     results = []
     for rows in (0, block):
-        queries, keys, negatives, own = inputs()
-        further = [*([] if negative_weight is None else [negatives]), *([own] if of_each else [])]
-        chosen = options(
-            None if negative_weight is None else negatives, own if of_each else None, weighted, smoothing,
-            1.0 if negative_weight is None else negative_weight,
-        )  # fmt: skip
-        loss = info_nce(queries, keys, **chosen, block=rows)
+        queries, keys, drawn, own = inputs()
+        further = {} if negative_weight is None else {"negatives": drawn}
+        further |= {"row_negatives": own} if of_each else {}
+        generator = torch.Generator().manual_seed(1)
+        columns = K + sum(negatives.shape[-2] for negatives in further.values())
+        weights = 2 * torch.rand(N, columns, generator=generator, dtype=torch.float64)
+        weights[weights < 0.5] = 0.0
+        loss = info_nce(
+            queries,
+            keys,
+            temperature=0.1,
+            positives=torch.randperm(K, generator=generator)[:N],
+            weights=weights if weighted else None,
+            label_smoothing=smoothing,
+            negative_weight=1.0 if negative_weight is None else negative_weight,
+            block=rows,
+            **further,
+        )
         assert loss.dtype == torch.float64
-        results.append([loss.detach(), *torch.autograd.grad(3 * loss, [queries, keys, *further])])
+        results.append([loss.detach(), *torch.autograd.grad(3 * loss, [queries, keys, *further.values()])])
     torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-10)
 
 

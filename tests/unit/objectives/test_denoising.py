@@ -100,7 +100,7 @@ def test_loss_and_gradient_equal_the_plain_way(case: str, monkeypatch: pytest.Mo
     assert all(p.grad is not None for p in objective.decoder.parameters()), "an idle parameter breaks DDP"
 
 
-def test_noise_is_dropped_out_numbers_in_training_and_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_noise_is_a_dropout_in_training_and_in_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     module = built(tiny_encoder(dropout=0.0), noise=0.825)
     batch = text_batch(module.encoder, SENTENCES[:8], SENTENCES[8:])
     seen = noisy_inputs(monkeypatch)

@@ -92,7 +92,7 @@ def test_triplets_equal_the_loop() -> None:
 def test_the_smaller_span_lies_in_the_larger(encoder: SentenceEncoder) -> None:
     objective = MaskedTriplet()
     objective.build(*plugged(encoder, 0))
-    batch = text_batch(encoder, toy_sentences(30))
+    batch = text_batch(encoder, toy_sentences(100))
     extra = objective.extra_inputs(batch)
     own = batch.anchor.own(encoder.spec(seed=0).frame)
     less, more = (extra[key].input_ids != batch.anchor.input_ids for key in ("less", "more"))
@@ -107,3 +107,5 @@ def test_the_smaller_span_lies_in_the_larger(encoder: SentenceEncoder) -> None:
     begins_later, ends_earlier = inner > first, (inner + less.sum(1)) < (first + more.sum(1))
     assert begins_later.any()
     assert ends_earlier.any()
+    last = own.shape[1] - own.flip(1).int().argmax(1)
+    assert (first + more.sum(1) == last).any(), "the larger span reaches the end of some sentence"

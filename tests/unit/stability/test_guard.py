@@ -129,8 +129,10 @@ def test_a_late_look_never_saves_spoiled_weights(steps: int, tmp_path: Path, mon
 
 @pytest.mark.filterwarnings("ignore:MemoryBank", "ignore:step")
 def test_too_many_in_a_row_end_the_training(tmp_path: Path) -> None:
+    guard = NonFiniteGuard("skip", max_skips=2)
     with pytest.raises(InputError, match=f"step {BAD + 2}: .* after 2 skipped steps in a row"):
-        fit(tmp_path, NonFiniteGuard("skip", max_skips=2), Poison(count=4), steps=8)
+        fit(tmp_path, guard, Poison(count=4), steps=8)
+    assert guard.skipped == 2
     with pytest.raises(InputError, match="max_skips"):
         NonFiniteGuard(max_skips=0)
 
