@@ -13,7 +13,7 @@ from pathlib import Path
 from sentrep.cli import main
 
 TABLE = """
-title: "Extra negatives: rows of the thesis's table 5, and one of mine"
+title: "Extra negatives: rows of Park (2023), table 5, and one of mine"
 base: thesis/simcse
 metric: mean of the seven STS sets, Spearman × 100 (BERT-base)
 rows:
@@ -47,4 +47,4 @@ if __name__ == "__main__":
     mine = Path(__file__).with_name("own_negatives.py")
     shutil.copy(mine, mine.name)  # a class is found in the current folder, where you write yours
     assert main(["fit", "--table", "table.yaml", "-c", "tiny.yaml", "--seeds", "1,2"]) == 0
-    print(Path("runs/table/report.md").read_text())  # report.tex and report.csv beside it
+    print(Path("runs/table-tiny/report.md").read_text())  # report.tex and report.csv beside it

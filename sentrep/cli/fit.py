@@ -37,7 +37,7 @@ def fit(words: list[str]) -> int:
       --table FILE --row NAME
             a row of a paper's table, which all files override
       --seeds N, --seeds SEED,SEED,...
-            train and test under so many seeds (the thesis's five come first), or
+            train and test under so many seeds (Park 2023's five come first), or
             under these, each run in its own process and folder, and compare;
             finished runs are kept. With --table all its rows, or --row A,B
       --variant NAME='FLAGS'
