@@ -78,7 +78,7 @@ RANGES: list[tuple[list[float], list[float], str]] = [
         [0],
         """ContrastiveTension.negatives Denoising.layers Denoising.heads GaussianMixtureNegatives.window
         InformationReconstruction.layers MemoryBank.size NonFiniteGuard.max_skips PhraseReconstruction.layers
-        VAENegatives.window VAENegatives.steps""",
+        PhraseReconstruction.heads VAENegatives.window VAENegatives.steps""",
     ),
     ([0], [-1], "InformationReconstruction.layer RefinedNoiseNegatives.steps"),
 ]

@@ -13,7 +13,7 @@ from torch import Tensor
 from references.samplers import dose
 from sentrep import InputError, distributed
 from sentrep.negatives import GaussianNegatives, MemoryBank, NegativeSampler
-from sentrep.objectives import BinaryContrastive, Contrastive, NTXent, contrastive
+from sentrep.objectives import ArcCon, BinaryContrastive, Contrastive, NTXent, contrastive
 from sentrep.objectives.contrastive import Candidates
 from sentrep.objectives.nt_xent import both_ways
 from sentrep.types import Views
@@ -92,12 +92,13 @@ def test_a_shape_that_fits_no_anchors_is_refused() -> None:
         Candidates.gather(views(False), [Misshapen()])
 
 
+@pytest.mark.parametrize("kind", [Contrastive, NTXent, ArcCon])
 @pytest.mark.parametrize("block", [5, 0, None])
-def test_the_block_is_handed_on(block: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_block_is_handed_on(kind: Any, block: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks: list[int | None] = []
     plain = contrastive.info_nce
     monkeypatch.setattr(contrastive, "info_nce", lambda *a, **k: blocks.append(k["block"]) or plain(*a, **k))
-    Contrastive(block=block)(views(False), OUTPUT)
+    kind(block=block)(views(False), OUTPUT)
     assert blocks == [block]
 
 

@@ -143,7 +143,7 @@ def test_nt_xent_pushes_both_views_of_a_sentence_from_its_own_negatives() -> Non
 @pytest.mark.parametrize(("scale", "rows"), [(1.0, 5), (0.1, 5), (None, 5), (None, 2)])
 @pytest.mark.parametrize("temperature", [0.03, 0.5])
 def test_the_flipped_sign_equals_the_loop(scale: float | None, temperature: float, rows: int) -> None:
-    torch.manual_seed(0)  # with which some products are not clipped
+    torch.manual_seed(16)  # with which some of all kinds of products are not clipped
     first, second, _, _ = leaves = vectors(rows)
     second = torch.cat([first[:3] + 0.1 * second[:3], second[3:]])  # near; some others have the opposite sign
     loss = SignFlippedContrastive(temperature, scale)(Views(first, second, None, NOTHING, NOTHING), NOTHING)
