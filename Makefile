@@ -17,11 +17,9 @@ help: ## list the targets
 quickstart: $(VENV)/.installed ## train, evaluate and export a small encoder on the embedded toy corpus
 	"$(BIN)/sentrep" quickstart
 
-# one more than cores, because many tests wait for processes that they start
-WORKERS := $(shell $(PYTHON) -c "import os; print(min((os.cpu_count() or 1) + 1, 4))")
-PYTEST := OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 15
+PYTEST := OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --durations 15
 
-test: $(VENV)/.installed-test ## run the tests but for those marked slow, in up to four processes
+test: $(VENV)/.installed-test ## run the tests but for those marked slow, on up to four cores
 	$(PYTEST)
 
 test-all: $(VENV)/.installed-test ## run every test, as continuous integration does

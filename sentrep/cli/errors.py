@@ -59,7 +59,7 @@ def explained(tree: dict[str, Any], known: Iterable[str] = ()) -> Iterator[None]
 
 
 def complaint(account: str, values: dict[str, Any], known: Iterable[str] = ()) -> str:
-    """The deepest line of jsonargparse's account, behind its key and before a suggestion.
+    """The deepest line of jsonargparse's account, after its key and before a suggestion.
 
     Args:
         account: on many lines.

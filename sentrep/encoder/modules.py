@@ -1,4 +1,4 @@
-"""Modules behind the pooling that belong to the model: they act in training, in `encode` and in every export."""
+"""Modules after the pooling that belong to the model: they act in training, in `encode` and in every export."""
 
 from __future__ import annotations
 

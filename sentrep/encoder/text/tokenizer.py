@@ -73,7 +73,7 @@ class TextTokenizer:
         left, right = self._prompt_ids()
         self.prefix, self.suffix = before + left, right + after
         self.mask_index: int | None = None
-        """Position of the prompt's mask: from the start (≥ 0) or, behind the text, from the end (< 0)."""
+        """Position of the prompt's mask: from the start (≥ 0) or, after the text, from the end (< 0)."""
         if prompt is not None and MASK_SLOT in prompt:
             mask = tokenizer.mask_token_id
             self.mask_index = self.prefix.index(mask) if mask in left else self.suffix.index(mask) - len(self.suffix)
