@@ -28,7 +28,13 @@ _FRAME = re.compile(
     r"|a dict|Expected a path|Expected a <class '(NoneType|list)'>|$)"
 )
 """Lines of jsonargparse's account that only lead to a complaint."""
-_ROOMS = (*map("sentrep.{}".format, ("objectives", "negatives", "views", "weighting")), "lightning.pytorch.callbacks")
+_ROOMS = (
+    "sentrep.objectives",
+    "sentrep.negatives",
+    "sentrep.views",
+    "sentrep.weighting",
+    "lightning.pytorch.callbacks",
+)
 """Packages whose classes are suggested for a misspelt name."""
 _NOISE = re.compile(r"Type \S.* expects a function or a callable class: |\. Got value: Namespace\(.*")
 
@@ -75,24 +81,31 @@ def complaint(account: str, values: dict[str, Any], known: Iterable[str] = ()) -
     said = [line.strip(" -") for line, depth in zip(lines, depths, strict=True) if depth == max(depths)]
     led_to = account.partition(said[0])[0] + said[0]
     names = re.findall(r"""(?:Parser key|class_path|[Oo]ption|path string:) ["']?([\w.]+)""", led_to) or [""]
-    name, owners = names[-1], [found for found in map(locate, names) if isinstance(found, type)]
-    places = [path for path, value in values.items() if f".{path}".endswith(f".{name}") or name in _names(value)]
-    places.sort(key=lambda path: str(values[path]) not in said[0])  # of several keys of this name the one that is meant
-    place, is_unknown, hint = next(iter(places), name), "ption '" in said[0], ""
-    if is_unknown and owners:
-        hint = did_you_mean(name, inspect.signature(owners[-1]).parameters)
-    elif is_unknown:
-        deeper = [path for path in values if path.endswith(f".{name.rpartition('.')[2]}") and path not in places]
-        hint = f"; did you mean '{deeper[0]}'?" if deeper else did_you_mean(name, known)
-    elif "path string" in said[0]:
+    name = names[-1]
+    places = [path for path, value in values.items() if f".{path}".endswith(f".{name}") or _named(value) == name]
+    # a wrong value is part of the account, and tells the right one of several keys with this name
+    place = min(places, key=lambda path: str(values[path]) not in said[0], default=name)
+    if "ption '" in said[0]:
+        return f"unknown key '{place}'{_other_key(name, names, values, places, known)}"
+    hint = ""
+    if "path string" in said[0]:
         classes = [plugin for room in _ROOMS for plugin in getattr(sys.modules.get(room), "__all__", ())]
         hint = did_you_mean(name, classes)
-    return f"unknown key '{place}'{hint}" if is_unknown else f"{place}: {' or '.join(said)}{hint}"
+    return f"{place}: {' or '.join(said)}{hint}"
 
 
-def _names(value: Any) -> tuple[Any, ...]:
-    """A value, or the name of a plug-in's class."""
-    return (value.get("class_path") if isinstance(value, dict) else value,)
+def _other_key(name: str, names: list[str], values: dict[str, Any], places: list[str], known: Iterable[str]) -> str:
+    """The suggestion for an unknown key: of the arguments of its class, of deeper keys, or of all sections."""
+    owners = [found for found in map(locate, names) if isinstance(found, type)]
+    if owners:
+        return did_you_mean(name, inspect.signature(owners[-1]).parameters)
+    deeper = [path for path in values if path.endswith(f".{name.rpartition('.')[2]}") and path not in places]
+    return f"; did you mean '{deeper[0]}'?" if deeper else did_you_mean(name, known)
+
+
+def _named(value: Any) -> Any:
+    """The name of a plug-in's class, or another value itself."""
+    return value.get("class_path") if isinstance(value, dict) else value
 
 
 def report(error: Exception, debug: bool = False) -> int:

@@ -22,7 +22,7 @@ from sentrep.cli.errors import UsageError
 from sentrep.cli.recipes import locate
 from sentrep.cli.run_content import content_and_pairs
 from sentrep.cli.run_folder import run_name
-from sentrep.cli.tables import read_table
+from sentrep.cli.tables import LABEL, read_table
 from sentrep.cli.words import OF_SEEDS, Pairs, split
 from sentrep.errors import InputError
 from sentrep.evaluation.run_scores import RECORD, SCORES, FinishedRun
@@ -131,7 +131,7 @@ def _rows(pairs: Pairs, variants: Sequence[str]) -> tuple[str | None, _Rows, Pat
                 rows[label] = ([("table", table), ("row", label), *pairs, *last], bool(row.untrained))
     for variant in variants:
         label, _, flags = variant.partition("=")
-        if not re.fullmatch(r"\w[\w.+-]{0,99}", label) or label in rows or not flags:  # the name is used for a folder
+        if not LABEL.fullmatch(label) or label in rows or not flags:
             raise UsageError(f"fit: --variant {variant}: expected a new name (letters, digits, . - _): NAME='FLAGS'")
         rows[label] = ([*pairs, *split(shlex.split(flags))], False)
     root = expanded(given.get("trainer.default_root_dir") or "runs")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Printed = tuple[float, float | None]
 """Mean and standard deviation."""
+LABEL = re.compile(r"\w[\w.+-]{0,99}")
+"""The name of a row or variant, which is also the name of a folder within the folder of the runs."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ def read_table(file: str) -> Table:
         raise UsageError(f"{name}: {error}") from None
     bases: dict[str, Tree] = {}
     for row, settings in rows.items():
-        if not re.fullmatch(r"\w[\w.+-]{0,99}", str(row)):  # it is the name of a folder, within the folder of the runs
+        if not LABEL.fullmatch(str(row)):
             raise UsageError(f"{name}, row {row}: a name has letters, digits, dots, hyphens and underscores")
         try:
             table.rows[row] = _row({"base": table.base, **(settings or {})}, Path(name).parent, bases)
