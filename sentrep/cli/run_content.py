@@ -48,10 +48,11 @@ def content_of(tree: Tree, data: SentRepDataModule, trains: bool = True) -> Tree
         trains: whether the text is read at all.
 
     Returns:
-        ``data``, the name of the text, and ``text``, its hash; ``settings``, values by flag; ``files``, hashes by name;
+        ``data``, the name of the text, and ``text``, its hash; ``settings``, values by key; ``files``, hashes by name;
         ``versions``; and ``content``, a hash of all these but ``data``.
     """
-    settings, flags, files = [], {}, {}
+    settings: Tree = {}
+    files: dict[str, str] = {}
     for key, value in walk(tree):
         if any(key == one or key.startswith(f"{one}.") for one in _WITHOUT_EFFECT):
             continue
@@ -64,13 +65,12 @@ def content_of(tree: Tree, data: SentRepDataModule, trains: bool = True) -> Tree
             if found:
                 files[Path(part).name] = hash_files(found)
             parts.append(Path(part).name if found else part)
-        settings += [(key, part) for part in parts]
-        texts = [part if isinstance(part, str) else json.dumps(part, default=str) for part in parts]
-        flags[key] = f"[{', '.join(texts)}]" if isinstance(value, list) else texts[0]
+        settings[key] = parts if isinstance(value, list) else parts[0]
     text = (data.fingerprint or data.text().fingerprint) if trains else ""
     versions = {"sentrep": __version__, **{name: metadata.version(name) for name in _VERSIONS}}
-    hashed = {"text": text, "settings": hash_of(sorted(settings, key=repr)), "files": files, "versions": versions}
-    return {**hashed, "data": text_name(data), "settings": flags, "content": hash_of(sorted(hashed.items()))}
+    in_order = {"settings": dict(sorted(settings.items())), "files": dict(sorted(files.items()))}
+    hashed = {"text": text, **in_order, "versions": versions}
+    return {**hashed, "data": text_name(data), "content": hash_of(hashed)}
 
 
 def content_and_pairs(options: Pairs, trains: bool) -> tuple[str, pd.DataFrame]:

@@ -70,8 +70,7 @@ class FinishedRun:
         """
         try:
             found: dict[str, Any] = json.loads((self.folder / RECORD).read_text(encoding="utf-8"))
-            settings = dict(found.get("settings", {}))
-            return {**found, "seed": int(found["seed"]), "content": str(found["content"]), "settings": settings}
+            return {**found, "seed": int(found["seed"]), "settings": dict(found["settings"])}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self.folder / RECORD}: no readable record of a run ({error}); train it again") from None
 
@@ -161,9 +160,14 @@ def training_of(runs: Sequence[FinishedRun], baseline: FinishedRun) -> dict[str,
     if not steps:
         return {}
     own, other = runs[0].record["settings"], baseline.record["settings"]
-    flags = [f"--{key} {own.get(key, 'null')}" for key in {**own, **other} if own.get(key) != other.get(key)]
+    flags = [f"--{key} {_flag(own.get(key))}" for key in {**own, **other} if own.get(key) != other.get(key)]
     chosen = f"{steps[0]} to {steps[-1]}" if len(steps) > 1 else str(steps[0])
-    return {"data": str(runs[0].record.get("data")), "steps": chosen, "flags": " ".join(flags) or "none"}
+    return {"data": runs[0].record["data"], "steps": chosen, "flags": " ".join(flags) or "none"}
+
+
+def _flag(value: Any) -> str:
+    """The value of a flag, as a command has it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def mean_dose(runs: Sequence[FinishedRun]) -> float | None:

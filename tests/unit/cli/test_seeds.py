@@ -86,7 +86,7 @@ def test_a_recipe_and_its_variants_are_trained_tested_and_compared_once(here: li
         np.testing.assert_allclose(frame["cosine"], expected, rtol=0, atol=1e-6)
         np.testing.assert_array_equal(frame["gold"], pairs.scores)
     report = Path("runs/run/report.md").read_text()
-    assert "\n\nsmall: data corpus.txt, steps 2 to 4, flags --model.warmup_steps 1 --data.batch_size 2.\n" in report
+    assert "\n\nsmall: data corpus.txt, steps 2 to 4, flags --data.batch_size 2 --model.warmup_steps 1.\n" in report
     here.clear()
     assert main([*FIT, *variants, "--seeds", "3,1"]) == 0
     assert here == []
@@ -263,7 +263,7 @@ def test_a_failed_run_is_reported_and_does_not_stop_the_others(
         if (run.label, run.seed) != ("low", 2):
             return run_here(words, run, jobs)
         run.folder.mkdir(parents=True, exist_ok=True)
-        (run.folder / RECORD).write_text(json.dumps({"seed": run.seed, "content": run.content}))  # it began to train
+        (run.folder / RECORD).write_text(json.dumps({"seed": run.seed, "content": run.content, "settings": {}}))
         return "it broke"
 
     monkeypatch.setattr(seeds, "_sentrep", failing)

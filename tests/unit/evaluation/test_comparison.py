@@ -63,7 +63,7 @@ def write_run(
     texts = [f"sentence {number}" for number in range(len(gold))][::order]
     folder.mkdir(parents=True)
     write_scores(folder, [ScoredPairs("dev", texts, texts, gold[::order].tolist())], {"dev": torch.tensor(cosine)})
-    (folder / RECORD).write_text(json.dumps({"seed": seed, "content": content, "text": content}))
+    (folder / RECORD).write_text(json.dumps({"seed": seed, "content": content, "text": content, "settings": {}}))
     return folder
 
 
@@ -171,8 +171,8 @@ def test_the_dose_of_drawn_negatives_is_shown_and_a_small_one_is_no_treatment(tm
 
 def test_the_report_names_text_steps_and_flags_of_each_recipe(tmp_path: Path) -> None:
     folders = write_recipes(tmp_path, dict.fromkeys(("plain", "same", "warm", "untrained"), RECIPES["close"]))
-    settings = {"objective": "Contrastive", "temperature": "0.05"}
-    changed = {"same": settings, "warm": {"objective": "Contrastive", "temperature": "0.1", "val": "[a, b]"}}
+    settings = {"objective": "Contrastive", "temperature": 0.05}
+    changed = {"same": settings, "warm": {"objective": "Contrastive", "temperature": 0.1, "val": ["a", "b"]}}
     for label in ("plain", "same", "warm"):
         for seed, run in enumerate(sorted(folders[label].iterdir())):
             record = json.loads((run / RECORD).read_text(encoding="utf-8"))
@@ -183,10 +183,10 @@ def test_the_report_names_text_steps_and_flags_of_each_recipe(tmp_path: Path) ->
     report = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "\n\nplain: data wiki.txt, steps 20, flags none.\n" in report
     assert "\n\nsame: data wiki.txt, steps 60 to 100, flags none.\n" in report
-    assert "\n\nwarm: data wiki.txt, steps 60 to 100, flags --temperature 0.1 --val \\[a, b\\].\n" in report
+    assert '\n\nwarm: data wiki.txt, steps 60 to 100, flags --temperature 0.1 --val \\["a", "b"\\].\n' in report
     assert "\n\nuntrained: not trained.\n" in report
     rows = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["rows"]
-    made = {"data": "wiki.txt", "steps": "60 to 100", "flags": "--temperature 0.1 --val [a, b]"}
+    made = {"data": "wiki.txt", "steps": "60 to 100", "flags": '--temperature 0.1 --val ["a", "b"]'}
     assert made.items() <= rows["warm"].items()
     read(folders, "warm").write(tmp_path)
     report = (tmp_path / "report.md").read_text(encoding="utf-8")
