@@ -49,13 +49,15 @@ def mteb_model(encoder: SentenceEncoder, name: str = "sentrep/encoder") -> Sente
         name: of the model in mteb's results, ``organisation/model``.
 
     Raises:
-        InputError: in an evaluation: vectors that are not finite or all equal.
+        InputError: mteb is not installed; later, in an evaluation, vectors are not finite or all equal.
+        ValueError: mteb refuses the name.
 
     Examples:
         >>> import mteb  # doctest: +SKIP
         >>> mteb.evaluate(mteb_model(encoder), mteb.get_tasks(tasks=["STSBenchmark"]))  # doctest: +SKIP
     """
-    from mteb.models import SentenceTransformerEncoderWrapper
+    require("mteb_model", "mteb", "mteb")
+    from mteb.models import ModelMeta, SentenceTransformerEncoderWrapper
 
     class Checked(SentenceTransformerEncoderWrapper):
         def encode(self, *inputs: Any, task_metadata: TaskMetadata, **options: Any) -> Any:
@@ -66,8 +68,8 @@ def mteb_model(encoder: SentenceEncoder, name: str = "sentrep/encoder") -> Sente
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The `get_sentence_embedding_dimension`", FutureWarning)  # of mteb's own call
         model = Checked(encoder.evaluating().model)
-    facts = {"name": name, "revision": fingerprint(encoder)}
-    model.mteb_model_meta = model.mteb_model_meta.model_copy(update=facts)
+    facts = {**dict(model.mteb_model_meta), "name": name, "revision": fingerprint(encoder)}
+    model.mteb_model_meta = ModelMeta(**facts)
     return model
 
 

@@ -110,6 +110,8 @@ def test_the_model_is_told_apart_by_its_fingerprint(encoder: SentenceEncoder) ->
     assert (meta.name, meta.revision, meta.embed_dim) == ("me/mine", fingerprint(encoder), 32)
     other = mteb_model(tiny_encoder(pooling="mean", seed=1), "me/mine").mteb_model_meta
     assert other.revision != meta.revision
+    with pytest.raises(ValueError, match="organization/model_name"):
+        mteb_model(encoder, "mine")
 
 
 @pytest.mark.parametrize(("value", "says"), [(0.0, "are equal"), (float("nan"), "NaN")])
