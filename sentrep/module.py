@@ -147,7 +147,7 @@ class SentRepModule(Configurable, LightningModule):
         """Build what the first step needs; check that a checkpoint can hold the state of plug-ins and callbacks.
 
         Raises:
-            InputError: a frozen model cannot be loaded, layers cannot be compiled, or see `check_state`.
+            InputError: a frozen model cannot be loaded, or see `check_state`.
         """
         trainer: Any = self.trainer
         self._replay = StepReplay() if any(map(calls_again, trainer.optimizers)) else None

@@ -164,7 +164,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
     @property
     def include_prompt(self) -> bool:
         """Whether the pooling reads the tokens of a prompt."""
-        (model,) = self._st
+        model = self._st[0]
         return getattr(model[1], "include_prompt", True) if len(model) > 1 else True
 
     @property
@@ -198,7 +198,8 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
     def set_modules(self, modules: Iterable[SentenceModule]) -> None:
         """Replace the modules after the pooling by other built modules."""
-        (former,), self._pass = self._st, None
+        former = self._st[0]
+        self._pass = None
         super().__setattr__("sentence_modules", nn.ModuleList(modules).to(former.device))
         inside = to_modules(
             _parts(former)[0], self.pooling, self.include_prompt, self.prompt, self.subtract_template,
@@ -280,7 +281,8 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
 
         Another thread may train the encoder meanwhile, and each length of `encode` would compile the layers again.
         """
-        if not (self.compute.compiles or self.training or self.backbone.training):  # all modules: 1 % of one sentence
+        # to ask every module for its mode would take 1 % of the time of one sentence
+        if not (self.compute.compiles or self.training or self.backbone.training):
             return self
         words = self.tokenize
         shared = (words, words.tokenizer, self._source, *self.parameters(), *self.buffers())

@@ -55,7 +55,9 @@ class NonFiniteGuard(Callback):
 
     def __init__(self, action: Literal["stop", "skip"] = "stop", max_skips: int = 10) -> None:
         checks.at_least(self, 1, max_skips=max_skips)
-        self.action, self.max_skips, self.skipped = action, max_skips, 0
+        self.action = action
+        self.max_skips = max_skips
+        self.skipped = 0
         self._start()
 
     def _start(self) -> None:
@@ -79,7 +81,7 @@ class NonFiniteGuard(Callback):
 
         Raises:
             InputError: training stops here.
-            SkippedStep: the step is left out.
+            SkippedStep: the step is skipped.
         """
         self._judge_pending()
         step, self._step = self._step, StepNumbers(self._step.rows)

@@ -222,7 +222,7 @@ def test_two_processes_have_each_their_own_dropout_with_and_without() -> None:
 
 
 class Anchors(Callback):
-    """Those of every step."""
+    """Keeps the anchors of every step."""
 
     def __init__(self) -> None:
         self.steps: list[Tensor] = []

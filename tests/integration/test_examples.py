@@ -1,6 +1,6 @@
 """What stands in examples/ runs as it is.
 
-``python tests/integration/test_examples.py --write`` runs the notebooks and stores what they show.
+``python tests/integration/test_examples.py --write`` runs the notebooks and stores their output.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ PAGES = [
     if path.stem not in (*OTHERS, "fine-tune", "resume")
     and re.search(r"^```(console|python)$", path.read_text(encoding="utf-8"), re.MULTILINE)
 ]
-"""tests/integration/test_docs_examples.py runs those of docs/writing."""
+"""tests/integration/test_docs_examples.py runs the pages of docs/writing."""
 WALKS = ("docs/fine-tune.md", "docs/journeys/resume.md")
 """The tasks of a newcomer: pages that are followed to the letter, and end as they print."""
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)

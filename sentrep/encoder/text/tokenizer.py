@@ -193,7 +193,8 @@ class TextTokenizer:
         if backend is None:
             content = f"{type(self.tokenizer).__name__} {sorted(self.tokenizer.get_vocab().items())}"
         else:
-            backend.no_truncation()  # of the last call, no settings of the tokenizer
+            # both are left by the last call, and are no settings of the tokenizer
+            backend.no_truncation()
             backend.no_padding()
             content = backend.to_str()
         description = f"{content} {self.prefix} {self.suffix} {self._keeps_end}"

@@ -157,7 +157,7 @@ def begin(guard: NonFiniteGuard, folder: Path, scaler: Any = None) -> SimpleName
 def judge(
     guard: NonFiniteGuard, trainer: SimpleNamespace, terms: dict[str, float], gradient: float = 1.0, inner: bool = False
 ) -> None:
-    """A step whose loss is the sum of these terms, those of the module or of a part of it."""
+    """Judge a step whose loss is the sum of these terms; they belong to the module or to a part of it."""
     weight, module = torch.nn.Parameter(torch.ones(2)), torch.nn.ModuleDict({"inner": torch.nn.Module()})
     weight.grad = torch.full((2,), gradient)
     losses = {name: torch.tensor(value) for name, value in terms.items()}
