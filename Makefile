@@ -25,9 +25,10 @@ test: $(VENV)/.installed-test ## run the tests but for those marked slow, on up 
 test-all: $(VENV)/.installed-test ## run every test, as continuous integration does
 	$(PYTEST) -m "not hub"
 
-lint: $(VENV)/.installed-dev ## ruff (rules and format) and mypy
+lint: $(VENV)/.installed-dev ## ruff (rules and format), the order of imports, and mypy
 	"$(BIN)/ruff" check .
 	"$(BIN)/ruff" format --check .
+	"$(BIN)/lint-imports" --no-cache
 	"$(BIN)/mypy"
 
 docs: $(VENV)/.installed-docs ## build the documentation into site/
