@@ -51,7 +51,7 @@ TESTS = (
     "tests/unit/objectives tests/unit/evaluation/test_significance.py tests/unit/test_distributed.py "
     "tests/unit/test_module.py tests/integration/test_lost_peer.py tests/integration/test_bad_inputs.py "
     "tests/contracts/test_samplers.py tests/contracts/test_samplers_on_processes.py "
-    "tests/contracts/test_objectives.py tests/contracts/test_weightings.py tests/contracts/test_view_makers.py "
+    "tests/contracts/test_objectives.py tests/contracts/test_view_makers.py "
     "tests/contracts/test_paired_noise.py tests/contracts/test_every_plugin.py tests/contracts/test_ranges.py "
     "tests/contracts/test_grad_cache.py"
 )

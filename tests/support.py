@@ -21,14 +21,13 @@ from jsonargparse import ArgumentParser
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor
 
-from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule, TextBatch
+from sentrep import SentenceEncoder, SentRepDataModule, SentRepModule, TextBatch, Views
 from sentrep.cli import main, seeds
 from sentrep.config import to_config
 from sentrep.data import toy
 from sentrep.encoder import Compute, EncoderServices
 from sentrep.encoder.encode import pad
 from sentrep.testing import loss_and_gradients, own_share, run_processes
-from sentrep.types import EncoderSpec
 
 __all__ = ["loss_and_gradients", "own_share", "run_processes"]  # for the tests, which find all that they share here
 
@@ -98,9 +97,15 @@ def tiny_encoder(family: str = "bert", seed: int = 0, **arguments: Any) -> Sente
     return SentenceEncoder(dict(FAMILIES[family]), **arguments)
 
 
-def plugged(encoder: SentenceEncoder, seed: int = 0) -> tuple[EncoderSpec, EncoderServices]:
-    """The arguments of a plug-in's `build`."""
-    return encoder.spec(seed), EncoderServices(encoder, seed)
+def plugged(plugin: Any, encoder: SentenceEncoder, seed: int = 0) -> Any:
+    """A plug-in, after its `build` for an encoder."""
+    plugin.build(encoder.spec(seed), EncoderServices(encoder, seed))
+    return plugin
+
+
+def bare_views(anchor: Tensor, positive: Tensor, negative: Tensor | None = None, **more: Any) -> Views:
+    """Views of vectors alone, for objectives that read no tokens."""
+    return Views(anchor, positive, negative, None, None, **more)  # type: ignore[arg-type]
 
 
 def text_batch(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -78,11 +76,10 @@ def nt_xent_loop(first: Tensor, second: Tensor, temperature: float, negatives: l
     return torch.stack(losses).mean()
 
 
-def uniformity_loop(x: Tensor) -> float:
-    total, pairs = 0.0, 0
+def uniformity_loop(x: Tensor) -> Tensor:
+    terms = []
     for i in range(len(x)):
         for j in range(i + 1, len(x)):
             a, b = x[i] / x[i].norm(), x[j] / x[j].norm()
-            total += math.exp(-2 * float((a - b).pow(2).sum()))
-            pairs += 1
-    return math.log(total / pairs)
+            terms.append(torch.exp(-2 * (a - b).pow(2).sum()))
+    return torch.stack(terms).mean().log()

@@ -27,9 +27,7 @@ def test_equals_autograd(denominator: str, n: int, m: int, d: int, temperature: 
     for step_size in (1e-3, 0.1):  # the paper's, and one that shows the direction a hundred times larger
         arguments = {"temperature": temperature, "steps": 4, "step_size": step_size, "denominator": denominator}
         fast = refine_noise(noise, anchors, positives, **arguments)  # type: ignore[arg-type]
-        slow = refine_noise_autograd(noise, anchors, positives, *arguments.values())  # type: ignore[arg-type]
         exact = refine_noise_autograd(noise.double(), anchors.double(), positives.double(), *arguments.values())  # type: ignore[arg-type]
-        torch.testing.assert_close(fast, slow, rtol=0, atol=1e-6)
         torch.testing.assert_close(fast, exact.float(), rtol=0, atol=1e-6)
 
 

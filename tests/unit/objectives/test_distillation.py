@@ -15,8 +15,7 @@ from unit.weighting.test_complementary import ANCHORS, POSITIVES, judged, views
 def test_distillation_equals_the_loop(
     teacher: str, paired: bool, teacher_temperature: Any, width: int, encoder: SentenceEncoder
 ) -> None:
-    objective = Distillation(teacher, temperature=0.3, teacher_temperature=teacher_temperature)
-    objective.build(*plugged(encoder, 0))
+    objective = plugged(Distillation(teacher, 0.3, teacher_temperature), encoder)
     x = views(width)
     loss = objective(x, text_batch(encoder, ANCHORS, POSITIVES if paired else None))
     student, taught = similarities(x.anchor, x.positive, True), similarities(*judged(teacher, paired), True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from references.information import information_loop
-from sentrep import EncoderSpec, SentRepModule, TextBatch, Views
+from sentrep import EncoderServices, SentRepModule, TextBatch, Views
 from sentrep.objectives import InformationReconstruction
 from sentrep.types import EncoderOutput, Layers, Need
 from support import assert_same_gradients, loss_and_gradients, plugged, text_batch, tiny_encoder, toy_sentences
@@ -18,11 +18,9 @@ from support import assert_same_gradients, loss_and_gradients, plugged, text_bat
 SMALL: dict[str, Any] = {"layer": 1, "layers": 2, "heads": 2, "feed_forward": 40, "dropout": 0.0}
 
 
-def step(seed: int = 0) -> tuple[InformationReconstruction, TextBatch, EncoderSpec]:
+def step() -> tuple[InformationReconstruction, TextBatch]:
     encoder = tiny_encoder(dropout=0.0).double()
-    objective, (spec, services) = InformationReconstruction(**SMALL), plugged(encoder, 5)
-    objective.build(spec, services)
-    return objective.double(), text_batch(encoder, toy_sentences(5)), spec
+    return plugged(InformationReconstruction(**SMALL), encoder, 5).double(), text_batch(encoder, toy_sentences(5))
 
 
 def output(vectors: Tensor, layers: dict[int, Tensor]) -> EncoderOutput:
@@ -30,7 +28,7 @@ def output(vectors: Tensor, layers: dict[int, Tensor]) -> EncoderOutput:
 
 
 def test_it_equals_the_loop_in_value_and_gradient() -> None:
-    objective, batch, _ = step()
+    objective, batch = step()
     torch.manual_seed(1)
     (key,) = objective.extra_inputs(batch)
     tokens = batch.anchor
@@ -65,7 +63,6 @@ def test_the_encoder_is_trained_through_the_vector_alone(monkeypatch: pytest.Mon
 def test_the_lower_layer_is_that_in_the_middle() -> None:
     module = SentRepModule(tiny_encoder(), [InformationReconstruction(heads=2)])
     assert module.objectives.need == Need(tokens=False, layers=(1,))
-    objective = InformationReconstruction(heads=2)
-    spec, services = plugged(tiny_encoder())
-    objective.build(replace(spec, layers=5), services)
+    objective, encoder = InformationReconstruction(heads=2), tiny_encoder()
+    objective.build(replace(encoder.spec(0), layers=5), EncoderServices(encoder, 0))
     assert objective.reads_layers == (2,)

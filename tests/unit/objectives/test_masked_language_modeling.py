@@ -23,8 +23,7 @@ PROMPT = '"[X]" means [MASK].'
 def test_equal_to_a_loop_over_the_chosen_tokens(copies: str) -> None:
     """Value and gradient, from BERT's head written out: dense, gelu, layer norm, word embeddings."""
     encoder = tiny_encoder(dropout=0.0).double()
-    objective = MaskedLanguageModeling(probability=0.3, both_copies=copies != "anchors")
-    objective.build(*plugged(encoder, 1))
+    objective = plugged(MaskedLanguageModeling(probability=0.3, both_copies=copies != "anchors"), encoder, 1)
     sentences = sorted(toy_sentences(10), key=len)  # the positives are wider than the anchors
     batch = text_batch(encoder, sentences[:5], sentences[5:] if copies == "pairs" else None)
     extra = objective.extra_inputs(batch)
@@ -50,8 +49,7 @@ def test_equal_to_a_loop_over_the_chosen_tokens(copies: str) -> None:
 
 
 def test_the_two_copies_are_masked_by_two_draws(encoder: SentenceEncoder) -> None:
-    objective = MaskedLanguageModeling(mask=1.0, random=0.0, both_copies=True)
-    objective.build(*plugged(encoder, 1))
+    objective = plugged(MaskedLanguageModeling(mask=1.0, random=0.0, both_copies=True), encoder, 1)
     batch = text_batch(encoder, toy_sentences(40))
     first, second = (objective.extra_inputs(batch)[KEY].input_ids != batch.anchor.input_ids.repeat(2, 1)).split(40)
     own = batch.anchor.attention_mask.sum() - 2 * 40
@@ -63,8 +61,7 @@ def test_the_two_copies_are_masked_by_two_draws(encoder: SentenceEncoder) -> Non
 @pytest.mark.parametrize("whole_word", [False, True])
 def test_the_share_of_own_tokens_is_masked_and_nothing_else(prompt: str | None, whole_word: bool) -> None:
     encoder = tiny_encoder(pooling="mask" if prompt else "cls", prompt=prompt)
-    objective = MaskedLanguageModeling(probability=0.25, whole_word=whole_word, mask=1.0, random=0.0)
-    objective.build(*plugged(encoder, 1))
+    objective = plugged(MaskedLanguageModeling(0.25, whole_word, mask=1.0, random=0.0), encoder, 1)
     batch = text_batch(encoder, toy_sentences(8))
     assert (objective.word_starts is not None) == whole_word
     assert not [name for name in objective.state_dict() if "word_starts" in name], "the tokenizer's, not a state"

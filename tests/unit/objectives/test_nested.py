@@ -28,14 +28,14 @@ from sentrep.objectives import (
 )
 from sentrep.training.parameter_groups import parameter_groups
 from sentrep.types import Views
-from support import assert_same_gradients, text_batch, tiny_encoder, toy_sentences
+from support import assert_same_gradients, bare_views, text_batch, tiny_encoder, toy_sentences
 from unit.objectives.test_readings import NOTHING, WIDTH, assert_equals, built, vectors
 
 
 def test_matryoshka_equals_the_loop() -> None:
     anchors, positives, *_ = vectors()
     objective = built(Matryoshka(Contrastive(0.3), dims=[WIDTH, 2], weights=[1.0, 0.5]))
-    loss = objective(Views(anchors, positives, None, NOTHING, NOTHING), NOTHING)
+    loss = objective(bare_views(anchors, positives), NOTHING)
     whole, first = (
         info_nce_loop(anchors[:, :d], positives[:, :d], 0.3, list(range(5)), None, None, 1.0, 0.0) for d in (WIDTH, 2)
     )
@@ -51,10 +51,7 @@ def test_hard_negatives_and_second_views_are_cut_too() -> None:
         parts = {name: getattr(views, name) for name in ("anchor", "positive", "negative", "second")}
         return replace(views, **{name: None if x is None else x[:, :dim] for name, x in parts.items()})
 
-    for views in (
-        Views(anchors, positives, further, NOTHING, NOTHING),
-        Views(anchors, positives, None, NOTHING, NOTHING, second=further),
-    ):
+    for views in (bare_views(anchors, positives, further), bare_views(anchors, positives, second=further)):
         expected = Contrastive(0.3)(cut(views, 2), NOTHING)
         assert_equals(Matryoshka(Contrastive(0.3), dims=[2])(views, NOTHING), expected, anchors, positives, further)
 
@@ -62,7 +59,7 @@ def test_hard_negatives_and_second_views_are_cut_too() -> None:
 def test_each_width_has_its_own_samplers() -> None:
     objective = built(Matryoshka(Contrastive(negatives={"bank": MemoryBank(5)}), dims=[2, WIDTH]))
     anchors, positives, *_ = vectors()
-    views = Views(anchors, positives, None, NOTHING, NOTHING)
+    views = bare_views(anchors, positives)
     objective(views, NOTHING)
     objective.after_step(views)
     banks = {name: x for name, x in objective.state_dict().items() if name.endswith("bank.rows")}
@@ -106,7 +103,7 @@ def test_a_width_above_the_vectors_is_refused() -> None:
 
 def test_trained_weights_equal_the_formula() -> None:
     anchors, positives, *_ = vectors()
-    views = Views(anchors, positives, None, NOTHING, NOTHING)
+    views = bare_views(anchors, positives)
     parts = [Alignment(), RankingConsistency()]
     objective = UncertaintyWeighted(dict(zip("ab", parts, strict=True)))
     objective.build(spec(width=WIDTH), services())

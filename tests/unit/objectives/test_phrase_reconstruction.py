@@ -46,7 +46,7 @@ def test_value_and_gradients_are_those_of_the_loops(width: int | None) -> None:
     if width:
         encoder.attach_head(ProjectionHead("linear", out_features=width))
     objective = PhraseReconstruction(share=0.4, layers=2, heads=2, dropout=0.0, product=0.7, difference=1.3)
-    objective.build(*plugged(encoder, 1))
+    plugged(objective, encoder, 1)
     encoder.double(), objective.double()
     batch = text_batch(encoder, toy_sentences(5))
     views = EncodedViews()(encoder, batch, objective.extra_inputs(batch))
@@ -82,7 +82,7 @@ def rows_of(*sentences: list[int]) -> TextBatch:
 def answers(objective: PhraseReconstruction, batch: TextBatch, guess: Tensor) -> Tensor:
     """The loss where the head names these tokens, (B, T), with a logit of 3."""
     encoder = tiny_encoder(dropout=0.0)
-    objective.build(*plugged(encoder, 1))
+    plugged(objective, encoder, 1)
     views = EncodedViews()(encoder, batch, objective.extra_inputs(batch))
     logits = 3.0 * F.one_hot(guess, encoder.vocab_size)
     objective.lm_head.forward = lambda states: logits  # type: ignore[method-assign]

@@ -18,12 +18,7 @@ from sentrep.objectives import BinaryContrastive, Contrastive, NTXent, SignFlipp
 from sentrep.types import Views
 from sentrep.views import BernoulliDropout, OutputPerturbedViews
 from sentrep.weighting import OnlyExtraNegatives, PairWeighting, SelfWeighting
-from support import (
-    assert_same_gradients,
-    text_batch,
-    tiny_encoder,
-    toy_sentences,
-)  # fmt: skip
+from support import assert_same_gradients, bare_views, text_batch, tiny_encoder, toy_sentences
 
 NOTHING: Any = None
 WIDTH = 6
@@ -66,7 +61,7 @@ def test_second_views_are_the_negatives_beside_everything_else(hard: bool, block
     weighting = Fixed(weights.tolist())
     how: Any = {"label_smoothing": 0.1, "hard_negative_weight": 0.7, "block": block}
     objective = built(Contrastive(0.3, noise(), weighting, **how))
-    views = Views(first, positive, negative if hard else None, NOTHING, NOTHING, second=second)
+    views = bare_views(first, positive, negative if hard else None, second=second)
     drawn = objective.negatives["noise"].sample(first, second).double()
     losses = []
     for i in range(4):
@@ -89,7 +84,7 @@ def test_without_the_batch_only_drawn_and_hard_negatives_count(second_view: bool
         info_nce_loop(first[i : i + 1], positive[i : i + 1], 0.3, [0], further, None, 1.0, 0.1)
         for i in range(len(first))
     ]
-    made = Views(first, positive, negative, NOTHING, NOTHING, second=second if second_view else None)
+    made = bare_views(first, positive, negative, second=second if second_view else None)
     assert_equals(objective(made, NOTHING), torch.stack(losses).mean(), *leaves)
 
 
@@ -99,7 +94,7 @@ def test_nt_xent_equals_the_loop(drawn: bool, hard: bool, block: int) -> None:
     first, second, negative, _ = leaves = vectors()
     objective = built(NTXent(0.3, noise() if drawn else None, block=block))
     further = list(objective.contrast.negatives["noise"].sample(first, second).double()) if drawn else []
-    loss = objective(Views(first, second, negative if hard else None, NOTHING, NOTHING), NOTHING)
+    loss = objective(bare_views(first, second, negative if hard else None), NOTHING)
     assert_equals(loss, nt_xent_loop(first, second, 0.3, further + ([*negative] if hard else [])), *leaves)
 
 
@@ -119,7 +114,7 @@ def test_negatives_of_each_anchor_beside_shared_ones(block: int) -> None:
     pairs = torch.rand(4, 4 + 2) + 0.2
     samplers = {**noise(), "own": OfEachAnchor(0.6)}
     objective = built(Contrastive(0.3, samplers, Fixed(pairs.tolist()), label_smoothing=0.1, block=block))
-    loss = objective(Views(first, second, negative, NOTHING, NOTHING), NOTHING)
+    loss = objective(bare_views(first, second, negative), NOTHING)
     drawn = objective.negatives["noise"].sample(first, second).double()
     own = torch.stack([first.sin(), second.detach().cos()], dim=1)
     ones = torch.ones(4, 4)
@@ -131,7 +126,7 @@ def test_negatives_of_each_anchor_beside_shared_ones(block: int) -> None:
 
 def test_nt_xent_pushes_both_views_of_a_sentence_from_its_own_negatives() -> None:
     first, second, _, _ = leaves = vectors(4)
-    loss = built(NTXent(0.3, {"own": OfEachAnchor()}))(Views(first, second, None, NOTHING, NOTHING), NOTHING)
+    loss = built(NTXent(0.3, {"own": OfEachAnchor()}))(bare_views(first, second), NOTHING)
     both, losses = torch.cat([first, second]), []
     for i in range(8):
         partner, own = (i + 4) % 8, [first[i % 4].sin(), second[i % 4].detach().cos()]
@@ -146,7 +141,7 @@ def test_the_flipped_sign_equals_the_loop(scale: float | None, temperature: floa
     torch.manual_seed(16)  # with which some of all kinds of products are not clipped
     first, second, _, _ = leaves = vectors(rows)
     second = torch.cat([first[:3] + 0.1 * second[:3], second[3:]])  # near; some others have the opposite sign
-    loss = SignFlippedContrastive(temperature, scale)(Views(first, second, None, NOTHING, NOTHING), NOTHING)
+    loss = SignFlippedContrastive(temperature, scale)(bare_views(first, second), NOTHING)
     expected = sign_flipped_loop(first, second, temperature, 1 / (rows - 1) if scale is None else scale)
     assert_equals(loss, expected, *leaves[:2])
 
@@ -163,12 +158,12 @@ def test_the_flipped_sign_equals_the_loop(scale: float | None, temperature: floa
 def test_views_that_do_not_fit_are_refused(objective: Objective, second: bool, message: str) -> None:
     first, positive, further, _ = vectors(4)
     with pytest.raises(InputError, match=message):
-        built(objective)(Views(first, positive, None, NOTHING, NOTHING, second=further if second else None), NOTHING)
+        built(objective)(bare_views(first, positive, second=further if second else None), NOTHING)
 
 
 def test_a_bank_without_the_batch_has_no_loss_in_its_first_step() -> None:
     first, positive, *_ = vectors()
-    views = Views(first, positive, None, NOTHING, NOTHING)
+    views = bare_views(first, positive)
     bank = built(Contrastive(negatives={"bank": MemoryBank(8)}, weighting=OnlyExtraNegatives()))
     assert bank(views, NOTHING) == 0
     bank.after_step(views)
@@ -177,7 +172,7 @@ def test_a_bank_without_the_batch_has_no_loss_in_its_first_step() -> None:
 
 def test_self_weighting_judges_what_stands_in_the_denominator() -> None:
     first, positive, second, _ = vectors()
-    views = Views(first, positive, None, NOTHING, NOTHING, second=second)
+    views = bare_views(first, positive, second=second)
     expected = torch.nn.functional.cosine_similarity(first[:, None], second, dim=-1) < 0.1
     assert torch.equal(SelfWeighting(0.1)(NOTHING, views, first[:0]).bool(), expected)
 
@@ -205,7 +200,7 @@ def test_a_yes_or_no_for_every_pair_is_dclr_as_released(drawn: int, temperature:
     negatives = {"noise": GaussianNegatives(ratio=drawn / 4)} if drawn else {}
     objective = built(BinaryContrastive(temperature, negatives, Fixed(weights)))
     noise_vectors = first[:0] if not drawn else objective.contrast.negatives["noise"].sample(first, positive).double()
-    loss = objective(Views(first, positive, None, NOTHING, NOTHING), NOTHING)
+    loss = objective(bare_views(first, positive), NOTHING)
     assert_equals(loss, released_loss(first, positive, noise_vectors, weights, temperature), *leaves[:2])
 
 

@@ -12,16 +12,22 @@ from torch import Tensor
 from references.replaced_tokens import detection_loop
 from sentrep import ProjectionHead, SentenceEncoder, SentRepModule
 from sentrep.objectives import MaskedLanguageModeling, ReplacedTokenDetection
-from sentrep.types import TextBatch, TokenBatch, Views
-from support import assert_same_gradients, loss_and_gradients, plugged, text_batch, tiny_encoder, toy_sentences
+from sentrep.types import TextBatch, TokenBatch
+from support import (
+    assert_same_gradients,
+    bare_views,
+    loss_and_gradients,
+    plugged,
+    text_batch,
+    tiny_encoder,
+    toy_sentences,
+)
 from unit.objectives.test_readings import NOTHING
 
 
 def built(generator: str | None = None) -> tuple[ReplacedTokenDetection, SentenceEncoder, TextBatch]:
     encoder = tiny_encoder(dropout=0.0)
-    objective = ReplacedTokenDetection(generator)
-    objective.build(*plugged(encoder, 3))
-    return objective, encoder, text_batch(encoder, toy_sentences(6))
+    return plugged(ReplacedTokenDetection(generator), encoder, 3), encoder, text_batch(encoder, toy_sentences(6))
 
 
 def test_the_loss_equals_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +38,7 @@ def test_the_loss_equals_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (edited.input_ids != tokens.input_ids).any()
     monkeypatch.setattr(objective, "edit", lambda tokens: edited)
     vectors = torch.randn(6, 32, dtype=torch.float64, requires_grad=True)
-    loss = objective(Views(vectors, NOTHING, None, NOTHING, NOTHING), batch)
+    loss = objective(bare_views(vectors, NOTHING), batch)
     lengths = tokens.attention_mask.sum(1).tolist()
     read, wanted = (
         [ids[:length].tolist() for ids, length in zip(x.input_ids, lengths, strict=True)] for x in (edited, tokens)

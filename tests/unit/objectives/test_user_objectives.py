@@ -12,13 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sentrep import (
-    InputError,
-    Objective,
-    SentRepModule,
-    TextBatch,
-    Views,
-)
+from sentrep import EncoderServices, InputError, Objective, SentRepModule, TextBatch, Views
 from sentrep.encoder import SentenceEncoder
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import Contrastive, UncertaintyWeighted, WeightedSum
@@ -184,9 +178,9 @@ def test_the_rehearsal_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("outer", "place"), [("", "mine"), ("outer", "outer.mine")])
 def test_an_objective_is_built_under_its_place_in_the_module(outer: str, place: str, encoder: SentenceEncoder) -> None:
     names: list[str] = []
-    objective, (spec, services) = returns(), plugged(encoder, 1)
+    objective = returns()
     objective.build = lambda spec, services: names.append(spec.name)  # type: ignore[method-assign, assignment, func-returns-value]
-    WeightedSum({"mine": objective}).build(replace(spec, name=outer), services)
+    WeightedSum({"mine": objective}).build(replace(encoder.spec(1), name=outer), EncoderServices(encoder, 1))
     assert names == [place]
 
 
@@ -195,7 +189,7 @@ def test_the_layers_that_exist_can_be_read(encoder: SentenceEncoder, layer: int,
     objective = returns()
     objective.reads_layers = (layer,)
     with nullcontext() if exists else pytest.raises(InputError, match=f"it reads layer {layer}, but"):
-        WeightedSum({"mine": objective}).build(*plugged(encoder, 1))
+        plugged(WeightedSum({"mine": objective}), encoder)
 
 
 def test_modules_begin_as_bert_began() -> None:

@@ -56,8 +56,7 @@ def test_vectors_and_gradients_are_those_of_two_encoders(
     family: str, other: str, subtract: bool, how: dict[str, Any], need: Need
 ) -> None:
     encoder = prompted(OWN, subtract, family, **how)
-    maker = EncodedViews(positive_prompt=other)
-    maker.build(*plugged(encoder, 0))
+    maker = plugged(EncodedViews(positive_prompt=other), encoder)
     extra = text_batch(encoder, TEXTS[0]).anchor
     views = maker(encoder, text_batch(encoder, *TEXTS), {"more": extra}, need)
     found = [views.anchor, views.positive, views.negative, views.extra["more"].embedding]
@@ -75,7 +74,7 @@ def test_vectors_and_gradients_are_those_of_two_encoders(
 def test_augmentations_spare_the_words_of_either_prompt() -> None:
     encoder = prompted(OWN, False)
     maker = EncodedViews([WordRepetition(1.0), TokenCutoff(0.9)], "both", positive_prompt=OTHERS[0])
-    maker.build(*plugged(encoder, 0))
+    plugged(maker, encoder)
     seen: list[Any] = []
     with encoder.register_forward_pre_hook(lambda module, arguments: seen.extend(arguments)):
         maker(encoder, text_batch(encoder, TEXTS[0]), {})

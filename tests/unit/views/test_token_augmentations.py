@@ -133,8 +133,7 @@ SENTENCES = toy_sentences(24)
 def test_each_view_has_its_own_list(perturbs: Any) -> None:
     encoder = tiny_encoder(dropout=0.0, max_length=16)
     batch = text_batch(encoder, SENTENCES[:6], SENTENCES[6:12], SENTENCES[12:18])
-    maker = EncodedViews([GaussianNoise(0.0), WordRepetition(1.0)], perturbs, [TokenSwap(0.9)])
-    maker.build(*plugged(encoder, 0))
+    maker = plugged(EncodedViews([GaussianNoise(0.0), WordRepetition(1.0)], perturbs, [TokenSwap(0.9)]), encoder)
     torch.manual_seed(0)
     views = maker(encoder, batch, {"more": batch.anchor})
     read, frame = views.read, (1, 1)
@@ -155,9 +154,7 @@ def test_each_view_has_its_own_list(perturbs: Any) -> None:
 def test_a_packed_pass_counts_the_tokens_that_are_read() -> None:
     encoder = tiny_encoder(dropout=0.0, pooling="mean")
     batch = text_batch(encoder, SENTENCES[:6])
-    maker = EncodedViews([WordRepetition(1.0)])
-    maker.build(*plugged(encoder, 0))
-    views = maker(encoder, batch, {})
+    views = plugged(EncodedViews([WordRepetition(1.0)]), encoder)(encoder, batch, {})
     assert views.read is not None
     assert views.read.positive is not None
     assert len(RealTokens.of(views.read.positive.attention_mask).index) > batch.anchor.count()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from sentrep.weighting import ComplementaryWeighting
 from support import (
     FAMILIES,
     assert_same_gradients,
+    bare_views,
     plugged,
     quiet_trainer,
     text_batch,
@@ -45,8 +48,7 @@ class Fixed(NegativeSampler):
 
 def views(width: int = 32) -> Views:
     generator = torch.Generator().manual_seed(0)
-    anchor, positive = (torch.randn(8, width, generator=generator, requires_grad=True) for _ in range(2))
-    return Views(anchor, positive, None, None, None)  # type: ignore[arg-type]
+    return bare_views(*(torch.randn(8, width, generator=generator, requires_grad=True) for _ in range(2)))
 
 
 def judged(teacher: str, paired: bool) -> tuple[Tensor, Tensor]:
@@ -73,9 +75,8 @@ def test_the_weighted_loss_equals_eq_5_and_6(
         negatives={"noise": Fixed(noise.tolist())},
         weighting=ComplementaryWeighting(teacher, threshold, mask_noise=mask_noise),
     )
-    objective.build(*plugged(encoder, 0))
     x = views()
-    loss = objective(x, text_batch(encoder, ANCHORS, POSITIVES if paired else None))
+    loss = plugged(objective, encoder)(x, text_batch(encoder, ANCHORS, POSITIVES if paired else None))
     expected = weighted_loss(x.anchor, x.positive, noise, anchors, keys, threshold, 0.5, mask_noise)
     assert_same_gradients(loss, expected, [x.anchor, x.positive], rtol=1e-6, atol=1e-6)
     assert objective.metrics["masked"].item() == pytest.approx(0.5, abs=0.1)
@@ -85,8 +86,7 @@ def test_the_weighted_loss_equals_eq_5_and_6(
 def judgement(model: str | Path, sentences: list[str] = ANCHORS, noise: Tensor = NOTHING, **arguments: Any) -> Tensor:
     """The weights that a complementary model gives the pairs of a batch."""
     encoder = tiny_encoder()
-    weighting = ComplementaryWeighting(str(model), **{"threshold": 0.9, **arguments})
-    weighting.build(*plugged(encoder, 0))
+    weighting = plugged(ComplementaryWeighting(str(model), **{"threshold": 0.9, **arguments}), encoder)
     return weighting(text_batch(encoder, sentences), views(), noise)
 
 
@@ -141,6 +141,14 @@ def test_train_mode_and_device_moves_do_not_reach_it(teacher: str) -> None:
     assert torch.equal(complementary(weighted)(batch, views(), NOTHING), first)
 
 
+def test_copies_give_the_same_weights(teacher: str, encoder: SentenceEncoder) -> None:
+    """A pickled one, too: a spawned process gets it."""
+    weighting, batch = plugged(ComplementaryWeighting(teacher, 0.9), encoder), text_batch(encoder, ANCHORS)
+    expected = weighting(batch, views(), NOTHING)
+    for again in (copy.deepcopy(weighting), pickle.loads(pickle.dumps(weighting))):
+        assert torch.equal(again(batch, views(), NOTHING), expected)
+
+
 def test_loading_the_model_draws_nothing_from_the_run(teacher: str) -> None:
     states = []
     for weigh in (lambda: tiny_encoder(), lambda: judgement(teacher)):  # both seed the stream for the encoder
@@ -168,9 +176,7 @@ def test_another_model_under_the_same_name_is_refused_after_a_resume(
     batch: TextBatch = text_batch(encoder, ANCHORS)
 
     def weighting() -> ComplementaryWeighting:
-        made = ComplementaryWeighting(str(folder), threshold=0.9)
-        made.build(*plugged(encoder, 0))
-        return made
+        return plugged(ComplementaryWeighting(str(folder), threshold=0.9), encoder)
 
     tiny_encoder(seed=3).save_pretrained(folder)
     old = weighting()

@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from references.dclr import weighted_loss
-from sentrep import Views
 from sentrep.objectives import Contrastive
 from sentrep.weighting import SelfWeighting
-from support import assert_same_gradients
+from support import assert_same_gradients, bare_views
 from unit.weighting.test_complementary import Fixed, median_off_diagonal, views
 
 
@@ -29,7 +28,7 @@ def test_the_model_judges_itself_with_the_cosines_of_the_loss(mask_noise: bool) 
 
 def test_a_batch_whose_negatives_are_all_masked_has_loss_zero() -> None:
     x = torch.ones(4, 8, requires_grad=True)
-    loss = Contrastive(weighting=SelfWeighting(0.5))(Views(x, x, None, None, None), batch=None)  # type: ignore[arg-type]
+    loss = Contrastive(weighting=SelfWeighting(0.5))(bare_views(x, x), batch=None)  # type: ignore[arg-type]
     loss.backward()
     assert loss.item() == 0.0
     assert x.grad is not None
