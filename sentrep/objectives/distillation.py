@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from sentrep import checks, distributed
@@ -20,15 +19,14 @@ class Distillation(Objective):
 
     With s_ij = cos(h_i, h_j⁺) of the student and t_ij of the teacher, j over the sentences of all processes:
 
-        listnet:    ℓ_i = KL(softmax_j(t_ij / τ_T) ‖ softmax_j(s_ij / τ))
-        listmle:    ℓ_i = −log P(order of t_i | s_i / τ)      (`sentrep.functional.list_mle`)
-        pointwise:  ℓ_i = mean_j (s_ij − t_ij)²
+        listnet:  ℓ_i = KL(softmax_j(t_ij / τ_T) ‖ softmax_j(s_ij / τ))
+        listmle:  ℓ_i = −log P(order of t_i | s_i / τ)      (`sentrep.functional.list_mle`)
 
     ``listnet`` with one teacher is "Knowledge Distillation" of DCLR (table 2). The paper prints no formula; this is
     the relational form, in which teacher and student may differ in width. With a teacher that is certain of each
     positive, it equals InfoNCE. ``listnet`` and ``listmle`` are the ranking distillation of RankCSE (Liu et al.
     2023), with t = α t_first + (1 − α) t_second for two teachers. RankCSE prints ListNet as a cross-entropy, which
-    differs from the KL divergence by the teacher's entropy, a constant. ``pointwise`` is ours.
+    differs from the KL divergence by the teacher's entropy, a constant.
 
     Args:
         model: the teacher, as a model folder, a checkpoint or a hub id; it must share the student's tokenizer and
@@ -57,7 +55,7 @@ class Distillation(Objective):
         model: str,
         temperature: float = 0.05,
         teacher_temperature: float | None = None,
-        kind: Literal["listnet", "listmle", "pointwise"] = "listnet",
+        kind: Literal["listnet", "listmle"] = "listnet",
         second_model: str | None = None,
         first_share: float = 0.5,
         own: bool = True,
@@ -85,8 +83,6 @@ class Distillation(Objective):
         if self.second_teacher is not None:
             other = self._taught(self.second_teacher, batch)
             teacher = self.first_share * teacher + (1 - self.first_share) * other
-        if self.kind == "pointwise":
-            return F.mse_loss(student, teacher.to(student.dtype))
         loss = list_net if self.kind == "listnet" else list_mle
         return loss(student / self.temperature, teacher / self.teacher_temperature)
 

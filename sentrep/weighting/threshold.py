@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,45 +13,6 @@ from sentrep.errors import InputError
 from sentrep.functional import cosine_similarity_matrix
 from sentrep.types import EncoderSpec, TextBatch, Views
 from sentrep.weighting.base import PairWeighting
-
-Kind = Literal["hard", "soft"]
-
-
-class Threshold:
-    """Weight of a negative with the similarity s to its anchor, for the threshold φ.
-
-        hard:  w = 0 where s ≥ φ, else 1                     (DCLR, eq. 5)
-        soft:  w = sigmoid((φ − s) / softness), ½ at φ       (our extension; tends to ``hard`` as softness → 0)
-
-    Both fall with s and lie in [0, 1].
-
-    Args:
-        threshold: φ in [−1, 1].
-        kind: ``hard`` or ``soft``.
-        softness: > 0, the width of the range in which the soft weight falls; unused for ``hard``.
-
-    Raises:
-        InputError: for values out of range.
-
-    Examples:
-        >>> Threshold(0.9)(torch.tensor([0.2, 0.9, 1.0]))
-        tensor([1., 0., 0.])
-        >>> Threshold(0.9, "soft", 0.1)(torch.tensor([0.0, 0.9, 1.0]))
-        tensor([0.9999, 0.5000, 0.2689])
-    """
-
-    def __init__(self, threshold: float, kind: Kind = "hard", softness: float = 0.05) -> None:
-        checks.within("weighting", -1, 1, threshold=threshold)
-        checks.positive("weighting", softness=softness)
-        self.threshold = threshold
-        self.kind = kind
-        self.softness = softness
-
-    def __call__(self, similarity: Tensor) -> Tensor:
-        """Weights of the shape of ``similarity`` (cosines, float32)."""
-        if self.kind == "hard":
-            return (similarity < self.threshold).float()
-        return torch.sigmoid((self.threshold - similarity) / self.softness)
 
 
 class ComplementaryWeighting(PairWeighting):
@@ -75,8 +36,6 @@ class ComplementaryWeighting(PairWeighting):
         threshold: φ in [−1, 1]; 0.9 for BERT, 0.85 for RoBERTa in the paper.
         mask_noise: whether extra negatives are weighted, too; C must have their width (set false for large models with
             a base-size C).
-        kind: ``hard`` (eq. 5) or ``soft`` weights; see `Threshold`.
-        softness: width of the soft threshold.
 
     Raises:
         InputError: for values out of range; when training starts, for a C that cannot be loaded, has another tokenizer
@@ -88,12 +47,11 @@ class ComplementaryWeighting(PairWeighting):
         >>> objective = Contrastive(weighting=ComplementaryWeighting("my-trained-simcse", threshold=0.9))
     """
 
-    def __init__(
-        self, model: str, threshold: float, mask_noise: bool = True, kind: Kind = "hard", softness: float = 0.05
-    ) -> None:
+    def __init__(self, model: str, threshold: float, mask_noise: bool = True) -> None:
         super().__init__()
+        checks.within(self, -1, 1, threshold=threshold)
         self.model = model
-        self.weigh = Threshold(threshold, kind, softness)
+        self.threshold = threshold
         self.mask_noise = mask_noise
 
     def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
@@ -104,7 +62,7 @@ class ComplementaryWeighting(PairWeighting):
     def forward(self, batch: TextBatch, views: Views, negatives: Tensor) -> Tensor:
         """See `PairWeighting.forward`."""
         anchors, keys = self.complementary.embed_pairs(batch)
-        weights = self.weigh(cosine_similarity_matrix(anchors, keys))
+        weights = _weights(anchors, keys, self.threshold)
         if len(negatives):
             weights = torch.cat([weights, self._extra(anchors, negatives)], dim=1)
         self.metrics = removed(weights, len(keys))
@@ -119,7 +77,7 @@ class ComplementaryWeighting(PairWeighting):
                 f"{self.complementary.model}: its vectors have {anchors.shape[1]} dimensions and the extra negatives "
                 f"{negatives.shape[1]}, so it can judge sentences but no noise; set mask_noise: false beside model"
             )
-        return self.weigh(cosine_similarity_matrix(anchors.to(negatives.dtype), negatives))
+        return _weights(anchors.to(negatives.dtype), negatives, self.threshold)
 
     def get_extra_state(self) -> dict[str, Any]:
         """A reference to the complementary model, for the checkpoint."""
@@ -136,8 +94,6 @@ class SelfWeighting(PairWeighting):
     Args:
         threshold: φ in [−1, 1].
         mask_noise: whether extra negatives are weighted too.
-        kind: ``hard`` (eq. 5) or ``soft`` weights; see `Threshold`.
-        softness: width of the soft threshold.
 
     Raises:
         InputError: for values out of range.
@@ -153,19 +109,20 @@ class SelfWeighting(PairWeighting):
                 [1., 1., 0.]])
     """
 
-    def __init__(self, threshold: float, mask_noise: bool = True, kind: Kind = "hard", softness: float = 0.05) -> None:
+    def __init__(self, threshold: float, mask_noise: bool = True) -> None:
         super().__init__()
-        self.weigh = Threshold(threshold, kind, softness)
+        checks.within(self, -1, 1, threshold=threshold)
+        self.threshold = threshold
         self.mask_noise = mask_noise
 
     @torch.no_grad()
     def forward(self, batch: TextBatch, views: Views, negatives: Tensor) -> Tensor:
         """See `PairWeighting.forward`."""
         keys = distributed.gather(views.key)
-        weights = self.weigh(cosine_similarity_matrix(views.anchor, keys))
+        weights = _weights(views.anchor, keys, self.threshold)
         if len(negatives):
             extra = (
-                self.weigh(cosine_similarity_matrix(views.anchor, negatives))
+                _weights(views.anchor, negatives, self.threshold)
                 if self.mask_noise
                 else weights.new_ones(len(weights), len(negatives))
             )
@@ -174,8 +131,13 @@ class SelfWeighting(PairWeighting):
         return weights
 
 
+def _weights(anchors: Tensor, others: Tensor, threshold: float) -> Tensor:
+    """Eq. 5 of DCLR for (N, D) anchors and (M, D) others: (N, M), 0 where the cosine is at least the threshold."""
+    return (cosine_similarity_matrix(anchors, others) < threshold).float()
+
+
 def removed(weights: Tensor, keys: int) -> dict[str, Tensor]:
-    """How much of the negatives a weighting takes away: the mean of 1 − w, with hard weights the share of masked pairs.
+    """How much of the negatives a weighting takes away: the share of masked pairs.
 
     Args:
         weights: (B, N + M); the positives' places do not count.

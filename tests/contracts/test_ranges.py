@@ -34,7 +34,7 @@ RANGES: list[tuple[list[float], list[float], str]] = [
         LayerContrast.temperature MomentumContrast.temperature RankingConsistency.temperature
         RefinedNoiseNegatives.temperature RefinedNoiseNegatives.std RefinedNoiseNegatives.step_size
         SignFlippedContrastive.temperature GaussianNegatives.std GaussianMixtureNegatives.variance_floor
-        VAENegatives.learning_rate SelfWeighting.softness AdversarialWeightPerturbation.gamma SAM.rho
+        VAENegatives.learning_rate AdversarialWeightPerturbation.gamma SAM.rho
         UncertaintyWeighted.lr""",
     ),
     (

@@ -24,9 +24,7 @@ def distillation_loop(
 ) -> Tensor:
     losses = []
     for s, wanted in zip(student, teacher, strict=True):
-        if kind == "pointwise":
-            losses.append(sum((a - b) ** 2 for a, b in zip(s, wanted, strict=True)) / len(s))
-        elif kind == "listnet":
+        if kind == "listnet":
             p, q = softmax([x / t for x in s]), softmax([x / tt for x in wanted])
             losses.append(sum(b * torch.log(b / a) for a, b in zip(p, q, strict=True)))
         else:
