@@ -5,10 +5,6 @@ from __future__ import annotations
 import re
 
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_MARKDOWN = re.compile(
-    r"[`*\[\]|~$<>]|\\(?=[!-/:-@\[-`{-~])|(?<!\w)#|"
-    r"(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|:(?=//)|(?<=www)\.|@(?!\d)|^\s*[-+=](?=\s)"
-)
 
 
 def printable(text: str) -> str:
@@ -22,15 +18,10 @@ def printable(text: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Escape a text for a line or a table cell of Markdown: no markup, HTML, formula, link or row.
+    """Escape a text for a line or a table cell of Markdown: no HTML, and no further cell or row.
 
     Examples:
-        >>> markdown_text("<b>|[x](y)")
-        '\\\\<b\\\\>\\\\|\\\\[x\\\\](y)'
+        >>> markdown_text("<b>|")
+        '\\\\<b>\\\\|'
     """
-    return _MARKDOWN.sub(_escape, printable(text))
-
-
-def _escape(found: re.Match[str]) -> str:
-    sign = found[0].strip()
-    return f"&#{ord(sign)};" if sign in ":.@" else f"\\{sign}"  # an address stays one behind a backslash
+    return re.sub(r"[\\|<]", r"\\\g<0>", printable(text))

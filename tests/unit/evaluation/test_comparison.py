@@ -183,7 +183,7 @@ def test_the_report_names_text_steps_and_flags_of_each_recipe(tmp_path: Path) ->
     report = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "\n\nplain: data wiki.txt, steps 20, flags none.\n" in report
     assert "\n\nsame: data wiki.txt, steps 60 to 100, flags none.\n" in report
-    assert '\n\nwarm: data wiki.txt, steps 60 to 100, flags --temperature 0.1 --val \\["a", "b"\\].\n' in report
+    assert '\n\nwarm: data wiki.txt, steps 60 to 100, flags --temperature 0.1 --val ["a", "b"].\n' in report
     assert "\n\nuntrained: not trained.\n" in report
     rows = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["rows"]
     made = {"data": "wiki.txt", "steps": "60 to 100", "flags": '--temperature 0.1 --val ["a", "b"]'}
