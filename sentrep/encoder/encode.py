@@ -231,6 +231,13 @@ def pad(ids: Sequence[Sequence[int]], pad_token_id: int, device: torch.device | 
     return TokenBatch(to_device(input_ids, device), to_device(mask, device), lengths.numpy())
 
 
+def preprocess(tokenize: TextTokenizer, texts: Sequence[Any], prompt: str | None, length: int | None) -> dict[str, Any]:
+    """``input_ids`` and ``attention_mask`` (B, L) of texts, as a first module of a `SentenceTransformer` gives them."""
+    ids, _ = tokenize([f"{prompt or ''}{text}" for text in texts], length)
+    tokens = pad(ids, tokenize.pad_token_id)
+    return {"input_ids": tokens.input_ids, "attention_mask": tokens.attention_mask}
+
+
 def _check(sentences: Sequence[str]) -> None:
     for row, sentence in enumerate(sentences):
         try:

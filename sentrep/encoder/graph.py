@@ -12,7 +12,7 @@ from sentence_transformers.base.modules import InputModule
 from torch import Tensor, nn
 
 from sentrep.encoder.compute.plan import Compute
-from sentrep.encoder.encode import TextEncoder, pad
+from sentrep.encoder.encode import TextEncoder, pad, preprocess
 from sentrep.encoder.loading.checks import one_sentence
 from sentrep.encoder.loading.folders import GRAPH_FILE, missing_for
 from sentrep.encoder.st_modules import assembled
@@ -142,9 +142,7 @@ class _Session(InputModule):
         self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
 
     def preprocess(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> dict[str, Tensor]:
-        ids, _ = self._ids([f"{prompt or ''}{text}" for text in inputs], self.max_seq_length)
-        tokens = pad(ids, self._ids.pad_token_id)
-        return {"input_ids": tokens.input_ids, "attention_mask": tokens.attention_mask}
+        return preprocess(self._ids, inputs, prompt, self.max_seq_length)
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         vectors = self.run(TokenBatch(features["input_ids"], features["attention_mask"]))

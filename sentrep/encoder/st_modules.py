@@ -6,23 +6,23 @@ installed, and refuses the folder otherwise.
 
 from __future__ import annotations
 
-import pydoc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base import modules as st
 from sentence_transformers.sentence_transformer.modules import Pooling
+from sentence_transformers.util import import_module_class
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from sentrep.encoder.compute.plan import Compute, Pass
 from sentrep.encoder.compute.pooling import POOLINGS
 from sentrep.encoder.compute.template import Prompts
-from sentrep.encoder.encode import pad
+from sentrep.encoder.encode import preprocess
 from sentrep.encoder.modules import Dense, Normalize, SentenceModule, described
 from sentrep.encoder.text.tokenizer import TextTokenizer, position_limit
-from sentrep.errors import InputError, first_line
+from sentrep.errors import InputError
 from sentrep.types import Need, TokenBatch
 
 _MODES = {"cls": "cls", "max": "max", "mean": "mean", "last": "lasttoken"}
@@ -75,9 +75,7 @@ class PromptedTransformer(st.InputModule):
 
     def preprocess(self, inputs: Sequence[Any], prompt: str | None = None, **kwargs: Any) -> dict[str, Tensor]:
         """``input_ids`` and ``attention_mask`` (B, L) of texts."""
-        ids, _ = self._ids([f"{prompt or ''}{text}" for text in inputs], self.max_seq_length)
-        tokens = pad(ids, self._ids.pad_token_id)
-        return {"input_ids": tokens.input_ids, "attention_mask": tokens.attention_mask}
+        return preprocess(self._ids, inputs, prompt, self.max_seq_length)
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """Adds ``sentence_embedding`` (B, H) and ``token_embeddings`` (B, L, H)."""
@@ -130,7 +128,8 @@ class OwnModule(st.Module):
     def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> OwnModule:  # type: ignore[override]
         """Read what `save` wrote; a class that is not sentrep's needs ``trust_remote_code``."""
         config = cls.load_config(model_name_or_path, subfolder, **_place(options))
-        module = _built(config, model_name_or_path, bool(options.get("trust_remote_code")))
+        kind = _class_of(config["class_path"], model_name_or_path, bool(options.get("trust_remote_code")))
+        module = kind(**config["init_args"])
         module.build(config["in_features"], 0.02)
         own = cls(module, config["in_features"])
         if own.state_dict():
@@ -237,23 +236,18 @@ def _from_module(module: Any, width: int) -> SentenceModule:
     return found
 
 
-def _built(config: Mapping[str, Any], source: str, trusted: bool) -> SentenceModule:
-    """A module made of its class and arguments.
+def _class_of(name: str, folder: str, trusted: bool) -> Any:
+    """The class of a name: one of sentrep's modules or, with trust, any class.
 
     Raises:
-        InputError: for a foreign class without trust, or a class that is no module.
+        InputError: for a foreign class without trust.
     """
-    own = {f"{kind.__module__}.{kind.__qualname__}": kind for kind in SentenceModule.__subclasses__()}
-    name, arguments = str(config.get("class_path")), dict(config.get("init_args") or {})
-    if not trusted and not (name in own and name.startswith("sentrep.")):
+    known = {f"{kind.__module__}.{kind.__qualname__}": kind for kind in SentenceModule.__subclasses__()}
+    if name in known and name.startswith("sentrep."):
+        return known[name]
+    if not trusted:
         raise InputError(
-            f"{source}: its module {name[:80]!r} is not one of sentrep's and would run foreign code; if you trust "
+            f"{folder}: its module {name[:80]!r} is not one of sentrep's and would run foreign code; if you trust "
             "the model, allow it with trust_remote_code: true"
         )
-    try:
-        kind: Any = own.get(name) or pydoc.locate(name)
-        if not (isinstance(kind, type) and issubclass(kind, SentenceModule)):
-            raise TypeError("there is no such class of a SentenceModule; put its file on Python's path")
-        return kind(**arguments)
-    except (TypeError, ValueError, pydoc.ErrorDuringImport) as error:
-        raise InputError(f"{source}: its module {name[:80]} cannot be built: {first_line(error)}") from error
+    return import_module_class(name, folder, trust_remote_code=True)

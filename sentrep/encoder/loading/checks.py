@@ -28,21 +28,6 @@ _OLDER = {"gamma": "weight", "beta": "bias"}
 """Names of the weights of norms in files of old versions of transformers."""
 
 
-def read_json(file: Path, kind: type = dict) -> Any:
-    """Content of a JSON file of a model folder, an object unless said otherwise.
-
-    Raises:
-        InputError: for a file that is missing, damaged, or holds something else.
-    """
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{file}: missing or not JSON; the model folder is incomplete") from error
-    if not isinstance(content, kind):
-        raise InputError(f"{file}: found a JSON {type(content).__name__} where a {kind.__name__} was expected")
-    return content
-
-
 def listed_modules(folder: Path) -> list[tuple[str, str]]:
     """Class and place of each module of a sentence-transformers folder.
 
@@ -51,7 +36,7 @@ def listed_modules(folder: Path) -> list[tuple[str, str]]:
     """
     file = folder / "modules.json"
     with one_sentence(f"{file}: this list of modules is damaged"):
-        found = [(str(module["type"]), str(module["path"])) for module in read_json(file, list)]
+        found = [(str(module["type"]), str(module["path"])) for module in json.loads(file.read_text(encoding="utf-8"))]
     if not found:
         raise InputError(f"{file}: no module in it; the model folder is damaged")
     for _, inner in found:

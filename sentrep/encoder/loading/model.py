@@ -7,6 +7,7 @@ temporary folder first.
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import tempfile
 from collections.abc import Mapping
@@ -31,7 +32,6 @@ from sentrep.encoder.loading.checks import (
     check_weights_of,
     listed_modules,
     one_sentence,
-    read_json,
 )
 from sentrep.encoder.loading.folders import is_before, merge, save_weights, write_checkpoint
 from sentrep.encoder.st_modules import OWN, SETTINGS
@@ -176,7 +176,8 @@ def open_model(
         transformer = check_folder(folder)
         beside = transformer / "adapter_config.json"  # of low-rank adapters, which name the folder of their model
         if beside.is_file():
-            transformer = find(str(read_json(beside).get("base_model_name_or_path")))
+            with one_sentence(f"{beside}: this description of adapters is damaged"):
+                transformer = find(json.loads(beside.read_text(encoding="utf-8"))["base_model_name_or_path"])
         with one_sentence(f"{name}: this folder holds no model that transformers can load"):
             config = AutoConfig.from_pretrained(transformer, trust_remote_code=trusted, local_files_only=local)
         check_encoder(config, name)
@@ -218,7 +219,7 @@ def _read(
         for kind, inner in listed if behind else [item for item in listed if is_before(item[0])]:
             found: Any = OWN.get(kind) or import_module_class(kind, str(folder), trust_remote_code=trusted)
             modules.append(found.load(str(folder), subfolder=inner, backend="torch", **options))
-        stored = read_json(folder / "config_sentence_transformers.json")
+        stored = json.loads((folder / "config_sentence_transformers.json").read_text(encoding="utf-8"))
         return SentenceTransformer(modules=modules, device="cpu", **{key: stored.get(key) for key in SETTINGS})
 
 
