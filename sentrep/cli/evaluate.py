@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import time
-from pathlib import PurePath
 from typing import Literal
 
 from sentrep.cli.errors import UsageError
-from sentrep.errors import InputError
 from sentrep.io.paths import check_target
-
-_ENDINGS = (".json", ".md", ".csv")
 
 
 def evaluate(
@@ -25,12 +21,11 @@ def evaluate(
     pooling: str | None = None,
     device: str | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
-    detail: bool = False,
     output: str | None = None,
     overwrite: bool = False,
     trust_remote_code: bool = False,
 ) -> None:
-    """Score a model on a suite of tasks with frozen vectors; print a table and write it to a file.
+    """Score a model on a suite of tasks with frozen vectors; print a table.
 
     For example: sentrep evaluate best.ckpt --sts_folder SentEval/data
 
@@ -47,8 +42,7 @@ def evaluate(
         pooling: replaces the model's own.
         device: cpu, cuda, cuda:1, ...; by default a GPU if the machine has one.
         precision: fp32, or bf16 for mixed precision in bfloat16; similarities are always float32.
-        detail: print sub-sets, Pearson's correlation and development scores as well.
-        output: also write the results to this file: .json (everything), .md or .csv.
+        output: also write everything to this file, as JSON: scores, settings, versions, fingerprints of data and model.
         overwrite: replace an output that is there already.
         trust_remote_code: run code that the model names: your own module after the pooling, or a hub model's code.
     """
@@ -57,8 +51,6 @@ def evaluate(
 
     if output is not None:
         check_target(output, [model, *(sets or ())], overwrite=overwrite)
-        if PurePath(output).suffix not in _ENDINGS:
-            raise InputError(f"{output}: the ending says the format; choose one of {', '.join(_ENDINGS)}")
     if mteb is not None and (suite, sets) != ("sts", None):
         raise UsageError("evaluate: --mteb names the tasks; leave out --suite and --sets")
     tasks: Literal["sts", "transfer", "mteb"] = suite if mteb is None else "mteb"
@@ -69,6 +61,6 @@ def evaluate(
         results = evaluate_suite(tasks, encoder, loaded, batch_size=batch_size, show_progress_bar=True)
         seconds = time.perf_counter() - start
     evaluation = Evaluation.of(encoder, model, results, seconds, precision=precision, suite=tasks)
-    evaluation.print(detail)
+    evaluation.print()
     if output is not None:
-        evaluation.write(output, detail)
+        evaluation.write(output)

@@ -22,21 +22,6 @@ if TYPE_CHECKING:
     from mteb.abstasks.task_metadata import TaskMetadata
     from mteb.models import SentenceTransformerEncoderWrapper
 
-_SUBQUERIES = "max_over_subqueries_"
-"""Begins the names of MindSmallReranking's scores."""
-_SHOWN = (
-    "accuracy",
-    "f1",
-    "v_measure",
-    "map_at_1",
-    "map_at_1000",
-    "mrr_at_1",
-    "mrr_at_10",
-    "ndcg_at_10",
-    "recall_at_10",
-)
-"""Scores of mteb that a report shows beside a task's main score."""
-
 
 def mteb_model(encoder: SentenceEncoder, name: str = "sentrep/encoder") -> SentenceTransformerEncoderWrapper:
     """The model of an encoder for mteb (2.x, the extra ``mteb``), in mteb's own wrapper of sentence-transformers.
@@ -107,7 +92,7 @@ def evaluate_tasks(
     batch_size: int = 64,
     show_progress_bar: bool | None = None,
 ) -> list[TaskResult]:
-    """Score an encoder by mteb, under its protocol.
+    """Score an encoder by mteb, under its protocol: the main score of each task.
 
     Args:
         encoder: any.
@@ -128,11 +113,8 @@ def evaluate_tasks(
         done = mteb.evaluate(model, task, cache=None, encode_kwargs=how, show_progress_bar=False, co2_tracker=False)
         found = done.task_results[0]
         metadata = task.metadata
-        subsets = [scores for split in found.scores.values() for scores in split]
-        shown = dict.fromkeys(
-            [metadata.main_score, *(key for key in subsets[0] if key.removeprefix(_SUBQUERIES) in _SHOWN)]
-        )
-        values = {key: 100.0 * float(np.mean([scores[key] for scores in subsets])) for key in shown}
+        main = metadata.main_score
+        score = np.mean([scores[main] for split in found.scores.values() for scores in split])
         data = "{path}@{revision}".format(**metadata.dataset)
-        results.append(TaskResult(metadata.name, "MTEB", {}, values, data))
+        results.append(TaskResult(metadata.name, "MTEB", {}, {main: 100.0 * float(score)}, data))
     return results

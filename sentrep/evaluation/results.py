@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,6 @@ class TaskResult:
     """By metric, × 100; the first is the set's main score."""
     dataset: str
     """Fingerprint of the data: equal fingerprints mean equal data."""
-    per_subset: dict[str, tuple[int, float | None]] = field(default_factory=dict)
-    """By sub-set: its size and its main score; None where it has none."""
 
     @property
     def main_score(self) -> float:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import pandas as pd
-import scipy.stats
 from torch import Tensor
 
 from sentrep.data.fingerprints import hash_columns
@@ -61,7 +58,7 @@ def evaluate_sts(
         sets: any number of sets.
 
     Returns:
-        One result per set, in their order; all sub-sets are pooled for the scores.
+        One result per set, in their order.
 
     Raises:
         InputError: for a set whose correlation does not exist, because a cosine is NaN or all are equal.
@@ -90,24 +87,6 @@ def rank_correlation(name: str, cosine: Tensor, gold: Sequence[float]) -> float:
 
 
 def _score(pairs: ScoredPairs, cosine: Tensor) -> TaskResult:
-    correlation = rank_correlation(pairs.name, cosine, pairs.scores)
-    pearson = 100.0 * float(scipy.stats.pearsonr(cosine.double().numpy(), pairs.scores).statistic)
-    return TaskResult(
-        pairs.name,
-        pairs.protocol,
-        {"pairs": len(pairs)},
-        {"spearman": correlation, "pearson": pearson},
-        hash_columns(pairs.first, pairs.second, pairs.scores),
-        _per_subset(pairs, cosine),
-    )
-
-
-def _per_subset(pairs: ScoredPairs, cosine: Tensor) -> dict[str, tuple[int, float | None]]:
-    frame = pd.DataFrame({"cosine": cosine.numpy(), "gold": pairs.scores})
-    detail: dict[str, tuple[int, float | None]] = {}
-    for name, part in frame.groupby(np.array(pairs.subsets), sort=False) if pairs.subsets else ():
-        try:
-            detail[name] = (len(part), spearman(part["cosine"].to_numpy(), part["gold"].to_numpy()))
-        except ValueError:  # a single pair, or one gold score for all: the set as a whole still has its score
-            detail[name] = (len(part), None)
-    return detail
+    scores = {"spearman": rank_correlation(pairs.name, cosine, pairs.scores)}
+    data = hash_columns(pairs.first, pairs.second, pairs.scores)
+    return TaskResult(pairs.name, pairs.protocol, {"pairs": len(pairs)}, scores, data)

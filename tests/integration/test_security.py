@@ -31,8 +31,10 @@ from sentrep.encoder import Dense
 from sentrep.evaluation import Evaluation
 from sentrep.evaluation.comparison import Comparison
 from sentrep.evaluation.published import Published
+from sentrep.evaluation.report import suite_table
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.significance import RecipeScores
+from sentrep.evaluation.table import write_report
 from sentrep.io.text import printable
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import Contrastive, Objective
@@ -298,17 +300,17 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_report_shows_hostile_texts_as_they_are(name: str, tmp_path: Path) -> None:
     text = HOSTILE[name]
-    task = TaskResult(text, text, {"pairs": 3}, {"spearman": 1.0}, text, per_subset={text: (3, 1.0)})
-    report = Evaluation(text, "f", "cls", text, None, {}, 1.0, [task], notes=[text])
-    for ending in (".md", ".csv", ".json"):
-        report.write(tmp_path / f"r{ending}")
+    task = TaskResult(text, text, {"pairs": 3}, {"spearman": 1.0}, text)
+    report = Evaluation(text, "f", "cls", text, None, {}, 1.0, [task])
+    report.write(tmp_path / "r.json")
     assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["prompt"] == text
+    table = suite_table([task])
+    write_report(tmp_path / "r.md", table, table, {}, [text])
     page = MarkdownIt("gfm-like", {"linkify": False}).render((tmp_path / "r.md").read_text(encoding="utf-8"))
     assert {*re.findall(r"<(\w+)", page)} == {"table", "thead", "tbody", "tr", "th", "td", "p"}
-    assert html.unescape(re.sub(r"<[^>]*>", "", page)).count(printable(text)) >= 4  # set, note, model, prompt
-    console = Console(width=400, file=(screen := io.StringIO()))
-    report.print(True, console)
-    assert screen.getvalue().count(printable(text)) >= 2  # set and note
+    assert html.unescape(re.sub(r"<[^>]*>", "", page)).count(printable(text)) >= 3  # set, protocol, note
+    report.print(Console(width=400, file=(screen := io.StringIO())))
+    assert screen.getvalue().count(printable(text)) >= 2  # set and protocol
     assert "\x1b" not in "".join([screen.getvalue(), *(path.read_text("utf-8") for path in tmp_path.iterdir())])
 
 

@@ -18,9 +18,7 @@ class ScoredPairs:
     scores: list[float]
     """P gold similarities; only their order matters to Spearman."""
     protocol: str = "pairs file"
-    """Where split and pooling of sub-sets come from, for example ``SentEval all``."""
-    subsets: list[str] | None = None
-    """P names of the sub-set of each pair, or None when there are no sub-sets."""
+    """Where split and pooling of sub-sets come from, for example ``SentEval (all)``."""
 
     def __len__(self) -> int:
         return len(self.scores)

@@ -67,7 +67,7 @@ SET_NAMES = (*_SETS, *_ALIASES, *_TOY)
 """Every name that `load_sts` knows."""
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_Pair = tuple[str, str, float, str]
+_Pair = tuple[str, str, float]
 
 
 def load_sts(spec: str | PairsFile, folder: str | Path | None = None) -> ScoredPairs:
@@ -139,8 +139,8 @@ def number_cell(value: Any, where: str) -> float:
 def _scored_pairs(name: str, pairs: list[_Pair], protocol: str, expected: int, where: str) -> ScoredPairs:
     if len(pairs) != expected:
         raise InputError(f"{where}: {len(pairs)} scored pairs of {name} where {expected} are expected; is it complete?")
-    first, second, scores, subsets = (list(column) for column in zip(*pairs, strict=True))
-    return ScoredPairs(name, first, second, scores, protocol, subsets if len(set(subsets)) > 1 else None)
+    first, second, scores = (list(column) for column in zip(*pairs, strict=True))
+    return ScoredPairs(name, first, second, scores, protocol)
 
 
 # --- a file -----------------------------------------------------------------------------------------------------------
@@ -161,10 +161,10 @@ def _load_pairs_file(spec: PairsFile) -> ScoredPairs:
         if not (first.strip() and second.strip()):
             blank += 1
             continue
-        pairs.append((first, second, number_cell(score, where), ""))
+        pairs.append((first, second, number_cell(score, where)))
     if blank:
         logger.warning("%s: %d rows without two sentences are left out", path, blank)
-    if len({score for *_, score, _ in pairs}) < 2:
+    if len({score for *_, score in pairs}) < 2:
         raise InputError(f"{path}: {len(pairs)} pairs; a correlation needs at least two, with different scores")
     return _scored_pairs(set_name(spec), pairs, "pairs file", len(pairs), str(path))
 
@@ -178,7 +178,7 @@ def _load_from_hub(name: str) -> ScoredPairs:
     if known.hub is None:
         raise InputError(f"{name}: the Hub has sickr-all only; give the folder of the SentEval data (`sts_folder`)")
     pairs = [
-        (row["sentence1"], row["sentence2"], number_cell(row["score"], f"{known.hub[0]}, row {number}"), "")
+        (row["sentence1"], row["sentence2"], number_cell(row["score"], f"{known.hub[0]}, row {number}"))
         for number, row in enumerate(from_hub(*known.hub), start=1)
     ]
     return _scored_pairs(name, pairs, "MTEB", known.pairs, known.hub[0])
@@ -201,21 +201,20 @@ def _load_from_folder(name: str, folder: Path) -> ScoredPairs:
 
 def _read_year(folder: Path) -> Iterator[_Pair]:
     for sentences_file in sorted(folder.glob("STS.input.*.txt")):
-        subset = sentences_file.name.removeprefix("STS.input.").removesuffix(".txt")
-        scores_file = folder / f"STS.gs.{subset}.txt"
+        scores_file = folder / sentences_file.name.replace("STS.input.", "STS.gs.", 1)
         pairs, scores = list(tab_rows(sentences_file, (0, 1))), read_lines(scores_file)
         if len(pairs) != len(scores):
             raise InputError(f"{scores_file}: {len(scores)} lines where {sentences_file.name} has {len(pairs)}")
         for number, ((_, (first, second)), score) in enumerate(zip(pairs, scores, strict=True), start=1):
             if score.strip():  # a pair without a gold score is not part of the set
-                yield first, second, number_cell(score, f"{scores_file}, line {number}"), subset
+                yield first, second, number_cell(score, f"{scores_file}, line {number}")
 
 
 def _read_benchmark(file: Path) -> Iterator[_Pair]:
-    for where, (subset, score, first, second) in tab_rows(file, (1, 4, 5, 6)):
-        yield first, second, number_cell(score, where), subset
+    for where, (score, first, second) in tab_rows(file, (4, 5, 6)):
+        yield first, second, number_cell(score, where)
 
 
 def _read_sick(file: Path) -> Iterator[_Pair]:
     for where, (first, second, score) in tab_rows(file, (1, 2, 3), header=True):
-        yield first, second, number_cell(score, where), file.stem
+        yield first, second, number_cell(score, where)

@@ -29,36 +29,22 @@ class FakeEncoder:
         return torch.tensor([float(sentence) for sentence in first])
 
 
-def make_pairs(name: str, cosines: list[float], gold: list[float], subsets: list[str] | None = None) -> ScoredPairs:
-    return ScoredPairs(name, [str(c) for c in cosines], ["x"] * len(cosines), gold, "a protocol", subsets)
+def make_pairs(name: str, cosines: list[float], gold: list[float]) -> ScoredPairs:
+    return ScoredPairs(name, [str(c) for c in cosines], ["x"] * len(cosines), gold, "a protocol")
 
 
-def test_scores_are_scipys_over_the_pooled_subsets() -> None:
+def test_scores_are_scipys() -> None:
     rng = np.random.default_rng(0)
     cosines = rng.uniform(-1, 1, 40).astype(np.float32)
     gold = np.round(rng.uniform(0, 5, 40))  # with ties
-    subsets = ["a"] * 25 + ["b"] * 15
     encoder = FakeEncoder()
     small = make_pairs("small", [0.1, 0.2, 0.3], [1.0, 3.0, 2.0])
-    pooled, other = evaluate_sts(encoder, [make_pairs("sts12", cosines.tolist(), gold.tolist(), subsets), small])  # type: ignore[arg-type]
+    large, other = evaluate_sts(encoder, [make_pairs("sts12", cosines.tolist(), gold.tolist()), small])  # type: ignore[arg-type]
 
     assert encoder.calls == 1
-    assert (pooled.name, pooled.counts, pooled.protocol) == ("sts12", {"pairs": 40}, "a protocol")
-    assert pooled.main_score == pytest.approx(100 * scipy.stats.spearmanr(cosines, gold).statistic, abs=1e-9)
-    assert pooled.scores["pearson"] == pytest.approx(100 * scipy.stats.pearsonr(cosines, gold).statistic, abs=1e-4)
-    assert list(pooled.per_subset) == ["a", "b"]
-    for name, rows in (("a", slice(0, 25)), ("b", slice(25, 40))):
-        pairs, score = pooled.per_subset[name]
-        assert pairs == rows.stop - rows.start
-        assert score == pytest.approx(100 * scipy.stats.spearmanr(cosines[rows], gold[rows]).statistic, abs=1e-9)
+    assert (large.name, large.counts, large.protocol) == ("sts12", {"pairs": 40}, "a protocol")
+    assert large.main_score == pytest.approx(100 * scipy.stats.spearmanr(cosines, gold).statistic, abs=1e-9)
     assert other.main_score == pytest.approx(50.0)
-    assert other.per_subset == {}
-
-
-def test_a_subset_without_a_correlation_has_no_score() -> None:
-    pairs = make_pairs("s", [0.1, 0.5, 0.9], [1.0, 2.0, 2.0], subsets=["a", "b", "b"])
-    (result,) = evaluate_sts(FakeEncoder(), [pairs])  # type: ignore[arg-type, list-item]
-    assert result.per_subset == {"a": (1, None), "b": (2, None)}
 
 
 def test_what_has_no_correlation_is_an_error_that_names_the_set() -> None:
