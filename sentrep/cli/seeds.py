@@ -125,10 +125,10 @@ def _rows(pairs: Pairs, variants: Sequence[str]) -> tuple[str | None, _Rows, Pat
     else:
         pairs = [pair for pair in pairs if pair[0] not in ("table", "row")]
         for label, row in read_table(table).only(wanted.split(",") if wanted else None).rows.items():
-            if row.absent is None and row.untrained != "whitened":
+            if row.absent is None:
                 pooling = row.change.get("model.encoder.pooling") if row.untrained else None  # nothing overrides it
                 last = [("model.encoder.pooling", pooling)] if pooling else []
-                rows[label] = ([("table", table), ("row", label), *pairs, *last], bool(row.untrained))
+                rows[label] = ([("table", table), ("row", label), *pairs, *last], row.untrained)
     for variant in variants:
         label, _, flags = variant.partition("=")
         if not LABEL.fullmatch(label) or label in rows or not flags:

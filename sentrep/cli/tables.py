@@ -35,8 +35,8 @@ class Row:
     """The same of single sets, by name."""
     reading: Literal["paper", "released"] = "paper"
     """Whether the settings are the ``paper``'s or the ``released`` code's."""
-    untrained: bool | Literal["whitened"] = False
-    """Whether the encoder is scored as it is; ``whitened``: after a whitening on the training text."""
+    untrained: bool = False
+    """Whether the encoder is scored as it is."""
     absent: str | None = None
     """Why there is nothing to run."""
     tree: Tree = field(default_factory=dict)
@@ -112,8 +112,6 @@ def row_of(file: str, name: str | None) -> tuple[str, Tree]:
     row = table.only([name]).rows[name]
     if row.absent is not None:
         raise UsageError(f"{file}, row {name} cannot be run: {row.absent}")
-    if row.untrained == "whitened":
-        raise UsageError(f"{file}, row {name} trains nothing; score the folder of: sentrep export MODEL --whiten TEXT")
     return f"{table.file}, row {name}", row.tree
 
 
@@ -125,8 +123,8 @@ def read_table(file: str) -> Table:
             ``baseline`` (the row for comparisons, by default the first trained row) and ``rows``: by name, ``change``
             (values by the dotted keys of flags), ``published`` (``75.1`` or ``74.80 ± 1.12``), ``sets`` (published
             numbers of single sets, by name), its own ``base``, and ``reading: released`` if the row follows the
-            authors' code instead of the paper. ``untrained: true`` is the untrained encoder, ``untrained: whitened``
-            the encoder with a whitening, and ``absent``, a sentence, a row that cannot run.
+            authors' code instead of the paper. ``untrained: true`` is the untrained encoder, and ``absent``, a
+            sentence, a row that cannot run.
 
     Raises:
         UsageError: names the file, the row and the key that is wrong.
