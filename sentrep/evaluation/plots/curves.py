@@ -9,10 +9,8 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from sentrep.errors import InputError
 from sentrep.evaluation.plots.style import (
     BLUE,
     DOTS,
@@ -36,29 +34,12 @@ _TITLES = {
 """The panels."""
 _LOOKS = ((ORANGE, "-"), (GREEN, "--"), (PURPLE, "-."))
 """Of the development sets; the lines of more sets would hide their mean."""
-_SMOOTHED_FROM = 60
-"""A noisy curve with so many points gets a running mean."""
 
 
 def plot_training_curves(
     history: pd.DataFrame, path: str | Path, *, best_step: int | None = None, monitor: str | None = None
 ) -> None:
-    """Write the figure of `draw_training_curves`.
-
-    Args:
-        history: see there.
-        path: picture to write; ``.png`` or ``.svg``.
-        best_step: see there.
-        monitor: see there.
-    """
-    figure = draw_training_curves(history, best_step, monitor)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with styled():
-        figure.savefig(path, dpi=DOTS)
-
-
-def draw_training_curves(history: pd.DataFrame, best_step: int | None = None, monitor: str | None = None) -> Figure:
-    """Draw loss, development Spearman, alignment and uniformity against the optimiser step.
+    """Write a picture of loss, development Spearman, alignment and uniformity against the optimiser step.
 
     Development scores before training (step 0) are open circles, with a dotted line across for comparison. If the run
     replaced the start model's pooling, a dashed line marks the untouched start model (``untouched/sts``).
@@ -68,11 +49,9 @@ def draw_training_curves(history: pd.DataFrame, best_step: int | None = None, mo
     Args:
         history: by step, a column for each metric (``train/loss``, ``val/sts``, ``train/alignment``, ...), as
             ``metrics.csv`` has it. A missing metric has no panel.
+        path: picture to write; ``.png`` or ``.svg``.
         best_step: step of the chosen checkpoint, to be marked.
         monitor: the metric that chose it; a metric that is no development score gets its own panel.
-
-    Raises:
-        InputError: for a history without any of these.
     """
     history = history.dropna(axis="columns", how="all")
     sets = [name for name in history if re.fullmatch("val/[^/]+", name) and name != "val/sts"]
@@ -80,15 +59,13 @@ def draw_training_curves(history: pd.DataFrame, best_step: int | None = None, mo
     own = [monitor] if monitor is not None and monitor in history and monitor not in {*_TITLES, *sets} else []
     panels = {panel: list(_lines(history, panel, sets)) for panel in (loss, *own, *others)}
     panels = {panel: lines for panel, lines in panels.items() if lines}
-    if not panels:
-        raise InputError("nothing to draw: the run has logged no loss, development score or geometry")
     rows, columns = -(-len(panels) // 2), min(len(panels), 2)
     with styled():
         figure = new_figure(1.5 * rows + 0.5)
         for number, (panel, lines) in enumerate(panels.items()):
             axis = figure.add_subplot(rows, columns, number + 1)
             for values, look in lines:
-                _draw(axis, values, **look)
+                axis.plot(values, **look)
             axis.set_title(printable(panel) if panel in own else _TITLES[panel], loc="left")
             axis.set_xlim(-0.03 * history.index[-1], 1.03 * history.index[-1])
             axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
@@ -103,7 +80,8 @@ def draw_training_curves(history: pd.DataFrame, best_step: int | None = None, mo
                 score = history["untouched/sts"].max()
                 axis.axhline(score, color=PURPLE, linewidth=0.9, linestyle="--", label=f"untouched: {score:.1f}")
         legend_below(figure)
-    return figure
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=DOTS)
 
 
 def _lines(history: pd.DataFrame, panel: str, sets: list[str]) -> Iterator[tuple[pd.Series, dict[str, Any]]]:
@@ -118,14 +96,6 @@ def _lines(history: pd.DataFrame, panel: str, sets: list[str]) -> Iterator[tuple
         of_batches = {"label": "training batches"} if measure in ("/alignment", "/uniformity") else {}
         of_sets = {"marker": ".", "markersize": 3, "label": f"mean of {len(sets)}" if panel == "val/sts" else None}
         yield history[panel].dropna(), {"color": BLUE, **(of_batches if panel.startswith("train/") else of_sets)}
-
-
-def _draw(axis: Axes, values: pd.Series, color: str, **look: Any) -> None:
-    """A line; of many points the running mean, each at the middle of its points, over a faint line."""
-    if len(values) >= _SMOOTHED_FROM:
-        axis.plot(values, color=color, alpha=0.25, linewidth=0.6)
-        values = values.rolling(len(values) // 20, center=True).mean().dropna()
-    axis.plot(values, color=color, **look)
 
 
 def _mark(axis: Axes, scores: pd.Series, best_step: int | None) -> None:

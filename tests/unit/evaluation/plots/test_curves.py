@@ -8,11 +8,9 @@ from typing import Any
 
 import matplotlib
 import matplotlib.image
-import numpy as np
 import pandas as pd
 
 from sentrep.evaluation import plot_training_curves
-from sentrep.evaluation.plots.curves import draw_training_curves
 
 Course = list[tuple[int, float]]
 
@@ -57,14 +55,6 @@ def test_an_svg_says_what_is_what(tmp_path: Path) -> None:
         assert words in text
     assert "before: 65.0" in text
     assert "chosen, step 500: 73.0" in text
-
-
-def test_many_training_losses_get_a_running_mean() -> None:
-    losses = pd.Series(dict(HISTORY["train/loss"]))
-    raw, mean = draw_training_curves(losses.to_frame("train/loss")).axes[0].lines
-    assert list(raw.get_ydata()) == list(losses)
-    assert list(mean.get_xdata()) == list(losses.index[2:-2])  # the middle of five points each
-    np.testing.assert_allclose(mean.get_ydata(), losses.rolling(5, center=True).mean().dropna())
 
 
 def test_a_monitor_that_is_no_score_has_its_panel_and_nothing_is_empty(tmp_path: Path) -> None:
