@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from sentrep.cli.errors import UsageError
 from sentrep.io.paths import check_target
@@ -47,20 +48,43 @@ def evaluate(
         trust_remote_code: run code that the model names: your own module after the pooling, or a hub model's code.
     """
     from sentrep.cli.models import in_precision, load_encoder
-    from sentrep.evaluation import Evaluation, evaluate_suite, load_suite
+    from sentrep.evaluation import Evaluation
 
     if output is not None:
         check_target(output, [model, *(sets or ())], overwrite=overwrite)
     if mteb is not None and (suite, sets) != ("sts", None):
         raise UsageError("evaluate: --mteb names the tasks; leave out --suite and --sets")
-    tasks: Literal["sts", "transfer", "mteb"] = suite if mteb is None else "mteb"
+    tasks = suite if mteb is None else "mteb"
+    if columns is not None and tasks != "sts":
+        raise UsageError(f"evaluate: --columns belong to files of sts; {tasks} has no use for them")
     encoder = load_encoder(model, pooling, device, trust_remote_code)
-    loaded = load_suite(tasks, sets if mteb is None else mteb, sts_folder, columns)
+    loaded, score = _load(tasks, sets if mteb is None else mteb, sts_folder, columns)
     with in_precision(precision, encoder):
         start = time.perf_counter()
-        results = evaluate_suite(tasks, encoder, loaded, batch_size=batch_size, show_progress_bar=True)
+        results = score(encoder, loaded, batch_size=batch_size, show_progress_bar=True)
         seconds = time.perf_counter() - start
     evaluation = Evaluation.of(encoder, model, results, seconds, precision=precision, suite=tasks)
     evaluation.print()
     if output is not None:
         evaluation.write(output)
+
+
+def _load(
+    suite: str, sets: Sequence[str] | None, sts_folder: str | None, columns: Sequence[str | int] | None
+) -> tuple[list[Any], Callable[..., Any]]:
+    """The sets of a suite, and the function that scores them."""
+    from sentrep import evaluation
+    from sentrep.data import SET_NAMES, TRANSFER_NAMES, PairsFile, load_transfer
+    from sentrep.data.sets.sts import load_all_sts
+    from sentrep.evaluation.mteb_adapter import evaluate_tasks, load_task
+
+    if suite == "mteb":
+        return [load_task(name) for name in sets or ()], evaluate_tasks
+    if suite == "transfer":
+        return [load_transfer(name, sts_folder or ".") for name in sets or TRANSFER_NAMES], evaluation.evaluate_transfer
+    if sets is None:  # SICK-R's published split is not on the Hub
+        sets = [name for name in evaluation.DEFAULT_SUITE if sts_folder is not None or name != "sickr"]
+    specs: list[Any] = list(sets)
+    if columns is not None:
+        specs = [name if name.lower() in SET_NAMES else PairsFile(name, tuple(columns)) for name in sets]  # type: ignore[arg-type]
+    return load_all_sts(specs, sts_folder), evaluation.evaluate_sts

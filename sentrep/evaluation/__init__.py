@@ -11,7 +11,6 @@ from sentrep.evaluation.sts import (
     display_name,
     evaluate_sts,
 )
-from sentrep.evaluation.suites import evaluate_suite, load_suite
 from sentrep.evaluation.transfer import evaluate_transfer
 
 __all__ = [
@@ -22,9 +21,7 @@ __all__ = [
     "TaskResult",
     "display_name",
     "evaluate_sts",
-    "evaluate_suite",
     "evaluate_transfer",
-    "load_suite",
     "mteb_model",
     "plot_training_curves",
 ]

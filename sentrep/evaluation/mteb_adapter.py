@@ -62,7 +62,8 @@ def load_task(name: str) -> AbsTask:
     """Download a task of mteb: its test split and, of several languages, English.
 
     Raises:
-        InputError: an unknown name, data that cannot be downloaded, or mteb is not installed.
+        InputError: data that cannot be downloaded, or mteb is not installed.
+        KeyError: of mteb, for an unknown name.
     """
     require("the suite mteb", "mteb", "mteb")
     import mteb
@@ -75,9 +76,6 @@ def load_task(name: str) -> AbsTask:
         task = mteb.get_task(name, eval_splits=splits, hf_subsets=english)
         fail_fast()
         task.load_data()
-    except KeyError as error:
-        hint = str(error.args[0]).removeprefix("KeyError: ")
-        raise InputError(f"mteb has no task {name!r} ({hint}); give the name of a task") from error
     except (OSError, ValueError, RuntimeError) as error:
         raise InputError(
             f"{name}: mteb's data cannot be downloaded from the Hub ({type(error).__name__}); check the network"

@@ -14,7 +14,7 @@ from sentrep.data.augmentation.translation import Translator
 from sentrep.encoder import GraphEncoder, write_graph
 from sentrep.encoder.adapters import Lora
 from sentrep.errors import InputError
-from sentrep.evaluation.suites import load_suite
+from sentrep.evaluation.mteb_adapter import load_task
 from support import tiny_encoder
 
 
@@ -36,7 +36,7 @@ def graph(folder: Path) -> GraphEncoder:
 
 USES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "lora": ("lora", "peft", lambda folder: tiny_encoder(trainable=Lora())),
-    "suite": ("mteb", "mteb", lambda folder: load_suite("mteb", [str(folder)])),
+    "suite": ("mteb", "mteb", lambda folder: load_task(str(folder))),
     "write": ("onnx", "onnxscript", lambda folder: write_graph(tiny_encoder(), folder)),
     "read": ("onnx", "onnxruntime", graph),
     "tokenizer": ("backtranslate", "sentencepiece", translator),

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sentrep.cli import main
-from sentrep.evaluation import evaluate_transfer
+from sentrep.cli import evaluate, main
+from sentrep.data import TRANSFER_NAMES
+from sentrep.evaluation import DEFAULT_SUITE, evaluate_transfer
 from support import shared_path, write_pairs
 
 
@@ -18,7 +19,8 @@ def _workplace(in_folder: Path) -> None:
 
 
 def test_a_file_of_pairs_is_scored_and_written(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--sets", "[mine.csv]", "--output", "scores.json", "--device", "cpu"]
+    columns = "[sentence2,sentence1,score]"
+    words = ["--sets", "[mine.csv]", "--columns", columns, "--output", "scores.json", "--device", "cpu"]
     assert main(["evaluate", model, *words]) == 0
     out = capsys.readouterr().out
     assert "Spearman" in out
@@ -38,6 +40,30 @@ def test_nothing_is_replaced_unasked(model: str, capsys: pytest.CaptureFixture[s
     assert Path("scores.json").read_text() == "mine"
     assert main([*words, "--overwrite", "true"]) == 0
     assert Path("scores.json").read_text() != "mine"
+
+
+def test_the_default_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sentrep.data.sets.sts.load_all_sts", lambda sets, folder: sets)
+    monkeypatch.setattr("sentrep.data.load_transfer", lambda name, folder: name)
+    assert evaluate._load("sts", None, "x", None)[0] == list(DEFAULT_SUITE)
+    assert evaluate._load("sts", None, None, None)[0] == [name for name in DEFAULT_SUITE if name != "sickr"]
+    assert evaluate._load("transfer", None, "x", None)[0] == list(TRANSFER_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--sets", "mine.csv", "./mine.csv"], "mine are listed twice"),
+        (["--suite", "transfer", "--columns", "[a,b]"], "--columns belong to files of sts"),
+        (["--mteb", "STS12", "--sets", "mine.csv"], "leave out --suite and --sets"),
+        (["--suite", "transfer", "--sets", "mr"], "no MR in it for mr; give the folder that contains MR"),
+    ],
+)
+def test_sets_that_cannot_be_scored_are_refused(
+    words: list[str], says: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", model, *words]) != 0
+    assert says in capsys.readouterr().err
 
 
 @pytest.mark.slow

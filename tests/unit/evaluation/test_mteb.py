@@ -13,7 +13,8 @@ from sentrep import SentenceEncoder
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.fingerprint import fingerprint
 from sentrep.errors import InputError
-from sentrep.evaluation import evaluate_sts, evaluate_suite, load_suite, mteb_model
+from sentrep.evaluation import evaluate_sts, mteb_model
+from sentrep.evaluation.mteb_adapter import evaluate_tasks, load_task
 from support import tiny_encoder, toy_sentences
 from unit.evaluation.mteb_tasks import local_task, split
 
@@ -60,8 +61,8 @@ def test_a_suite_has_mteb_s_own_scores_every_time(encoder: SentenceEncoder, monk
         return local_task("Classification", "accuracy", columns)
 
     monkeypatch.setattr(mteb, "get_task", get_task)
-    sets = load_suite("mteb", ["Mine"])
-    first, again = (evaluate_suite("mteb", encoder, sets, show_progress_bar=False) for _ in range(2))
+    tasks = [load_task("Mine")]
+    first, again = (evaluate_tasks(encoder, tasks, show_progress_bar=False) for _ in range(2))
     assert first == again
     assert first[0].scores == {"accuracy": 100 * expected["accuracy"]}
     assert (first[0].protocol, first[0].dataset) == ("MTEB", "local@1")
