@@ -11,7 +11,7 @@ from jsonargparse.typing import PositiveFloat
 
 from sentrep.cli.errors import UsageError
 from sentrep.errors import did_you_mean
-from sentrep.io.paths import check_target, expanded
+from sentrep.io.paths import expanded
 from sentrep.io.text import printable
 
 
@@ -38,7 +38,6 @@ def compare(
         table: the file of a paper's table, whose rows are named like the folders; the report shows its numbers, too.
         output: folder of the report.
     """
-    check_target(output, folder=True)
     places = [expanded(run).resolve() for run in runs]
     names = [place.name for place in places]  # of one name, with the folder above as well
     labels = [place.name if names.count(place.name) == 1 else f"{place.parent.name}-{place.name}" for place in places]

@@ -12,7 +12,7 @@ import torch
 from sentrep import checks
 from sentrep.cli.options import search_current_folder
 from sentrep.encoder import SentenceEncoder
-from sentrep.errors import InputError, first_line
+from sentrep.errors import InputError
 from sentrep.io.paths import MODEL
 
 Precision = Literal["fp32", "bf16"]
@@ -39,10 +39,7 @@ def load_encoder(
     encoder = SentenceEncoder.from_pretrained(
         model, trust_remote_code=trust_remote_code, **checks.given(pooling=pooling)
     )
-    try:
-        return encoder.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except (AssertionError, RuntimeError) as error:  # a torch without CUDA raises the first
-        raise InputError(f"device {device} cannot be used here: {first_line(error)}; leave --device out") from error
+    return encoder.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 def _newest_model(folder: str) -> Path | None:

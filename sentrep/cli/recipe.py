@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.error import YAMLError
@@ -103,8 +101,7 @@ def merged(trees: Iterable[Tree]) -> Tree:
     for tree in trees:
         layer = _flat(tree)
         _make_room(whole, layer)
-        with _refused():
-            whole = OmegaConf.to_container(OmegaConf.merge(whole, layer))
+        whole = OmegaConf.to_container(OmegaConf.merge(whole, layer))
     return _with_init_args(whole)
 
 
@@ -115,17 +112,8 @@ def resolved(tree: Tree) -> Tree:
         >>> resolved({"batch_size": 8, "size": "${batch_size}"})
         {'batch_size': 8, 'size': 8}
     """
-    with _refused():
-        found: Any = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
+    found: Any = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
     return found
-
-
-@contextmanager
-def _refused() -> Iterator[None]:
-    try:
-        yield
-    except OmegaConfBaseException as error:
-        raise UsageError(" ".join(str(error).split())) from None
 
 
 _CLASS = re.compile(r"(\w+\.)*[A-Z]\w*")

@@ -68,41 +68,18 @@ def test_where_no_file_can_be_written_debug_is_named(tmp_path: Path) -> None:
     assert keep_traceback(deep_inside()).endswith("add --debug to see it")
 
 
-def test_the_traceback_of_a_run_is_in_a_file(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (workplace / "broken_objective.py").write_text(BROKEN)
-    assert main(["fit", "-c", "run.yaml", "--model.objectives.mine", "broken_objective.Broken"]) == 1
+def test_an_error_in_the_users_own_file_names_its_line_and_the_traceback(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (workplace / "own_mistake.py").write_text(BROKEN)
+    assert main(["fit", "-c", "run.yaml", "--model.objectives.mine", "own_mistake.Broken"]) == 1
     said = capsys.readouterr().err
     (path,) = (workplace / "cache").glob("traceback-*.txt")
+    assert said.splitlines()[-1].startswith("sentrep: error: own_mistake.py, line 7: RuntimeError: ")
     assert said.splitlines()[-1].endswith(f"the traceback is in {path}")
     assert "Traceback" not in said
     assert "in forward" in path.read_text()
-
-
-def test_an_error_in_the_users_own_file_names_its_line(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (workplace / "own_mistake.py").write_text(BROKEN)
-    assert main(["fit", "-c", "run.yaml", "--model.objectives.mine", "own_mistake.Broken"]) == 1
-    assert "sentrep: error: own_mistake.py, line 7: RuntimeError: " in capsys.readouterr().err
     assert not [*workplace.glob("runs/*/version_*")]  # a failed start leaves no run
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["fit", "-c", "run.yaml", "--model.lr=1"], "unknown key 'model.lr'; did you mean 'model.optimizer.lr'?"),
-        (["fit", "-c", "run.yaml", "--max_steps=1"], "unknown key 'max_steps'; did you mean 'trainer.max_steps'?"),
-        (["train", "-c", "run.yaml"], "unknown command 'train'; did you mean 'fit'?"),
-        (["evaluate", "--model", "x"], "the model is the first word: sentrep evaluate MODEL"),
-        (["fit", "-c", "run.yaml", "--ckpt_path", "."], "to start from a model's folder: --model.encoder.backbone ."),
-        (["evaluate", "runs"], "runs is a folder of runs; its newest model is runs/x/version_0/model"),
-    ],
-)
-def test_a_frequent_mistake_gets_its_hint(
-    words: list[str], said: str, workplace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (workplace / "runs/x/version_0/model").mkdir(parents=True)
-    (workplace / "runs/x/version_0/model/modules.json").touch()
-    assert main(words) in (1, 2)
-    assert said in capsys.readouterr().err
 
 
 def test_a_closed_pipe_ends_a_command_quietly() -> None:

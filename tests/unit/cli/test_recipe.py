@@ -12,7 +12,7 @@ import yaml
 
 from sentrep.cli import main
 from sentrep.cli.errors import UsageError
-from sentrep.cli.recipe import merged, read, resolved, value_of, with_flags
+from sentrep.cli.recipe import merged, read, value_of, with_flags
 from sentrep.cli.run_folder import run_name
 from sentrep.cli.words import sort_words, split
 from sentrep.errors import InputError
@@ -111,14 +111,6 @@ def test_files_and_flags_are_read_as_yaml_1_2(text: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("text", ['This: "[X]" means [MASK].', "{sentence} means [MASK].", "a: b", "- a", "#", "x #y"])
 def test_a_flag_that_is_no_value_of_yaml_is_text(text: str) -> None:
     assert with_flags({}, [("model.encoder.prompt", text)])["model"]["encoder"]["prompt"] == text
-
-
-def test_values_can_refer_to_others() -> None:
-    tree = read('{data: {batch_size: 32}, model: {objectives: {a: {size: "${data.batch_size}"}}}}')
-    tree = resolved(with_flags(tree, [("data.batch_size", "64")]))
-    assert tree["model"]["objectives"]["a"]["size"] == 64
-    with pytest.raises(UsageError, match="nowhere"):
-        resolved({"data": {"batch_size": "${nowhere}"}})
 
 
 @pytest.mark.parametrize(
