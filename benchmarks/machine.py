@@ -37,16 +37,20 @@ def forget_peak(device: str) -> None:
 
 def used_mib(device: str) -> float:
     """Memory in use now: tensors on the GPU, or the resident set of the process."""
+    if device != "cuda":
+        return memory_mib("VmRSS")
     import torch
 
-    return torch.cuda.memory_allocated() / 2**20 if device == "cuda" else memory_mib("VmRSS")
+    return torch.cuda.memory_allocated() / 2**20
 
 
 def peak_mib(device: str) -> float:
     """The largest memory so far: tensors on the GPU, or the resident set of the process, libraries included."""
+    if device != "cuda":
+        return memory_mib("VmHWM")
     import torch
 
-    return torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else memory_mib("VmHWM")
+    return torch.cuda.max_memory_allocated() / 2**20
 
 
 def now(device: str) -> float:

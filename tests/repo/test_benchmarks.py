@@ -16,30 +16,34 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModel
 
+from support import forked
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TINY = ["--shape", "tiny", "--repeats", "1", "--precision", "fp32", "--batch-size", "4"]
 
-# runs a script in a Python that lacks the modules named in front of it
+# runs a script in a Python that lacks a module
 WITHOUT = """
 import runpy, sys
-missing, sys.argv = sys.argv[1].split(","), sys.argv[2:]
-sys.modules.update(dict.fromkeys(missing))
+missing, sys.argv = sys.argv[1], sys.argv[2:]
+sys.modules[missing] = None
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def run(script: str, *words: str, missing: str = "") -> str:
-    command = ["-c", WITHOUT, missing] if missing else []
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, *command, str(BENCHMARKS / script), *words],
-        env={**environment, "PYTHONPATH": os.pathsep.join([*sys.path, str(BENCHMARKS)])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def script(name: str, *words: str) -> None:
+    """A script's command line, in a process of its own."""
+    sys.path.insert(0, str(BENCHMARKS))
+    sys.argv = [str(BENCHMARKS / name), *words]
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+def run(folder: Path, name: str, *words: str) -> str:
+    """What a script prints."""
+    process = forked(script, name, *words, said=str(folder / "said.txt"))
+    process.join()
+    said = (folder / "said.txt").read_text()
+    assert process.exitcode == 0, said
+    return said
 
 
 def module(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -49,8 +53,14 @@ def module(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.slow
 def test_everything_for_a_gpu_runs_where_jsonargparse_is_missing(tmp_path: Path) -> None:
-    words = ("--device", "cpu", "--quick", "--json", str(tmp_path / "gpu.json"))
-    text = run("gpu.py", *words, missing="jsonargparse")
+    """Not compiled: tests/test_on_gpu.py compiles."""
+    words = ["gpu.py", "--device", "cpu", "--quick", "--json", str(tmp_path / "gpu.json")]
+    paths = os.pathsep.join([*sys.path, str(BENCHMARKS)])
+    text = subprocess.run(
+        [sys.executable, "-c", WITHOUT, "jsonargparse", *words],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_COMPILE_DISABLE": "1", "PYTHONPATH": paths},
+        cwd=BENCHMARKS, stdout=subprocess.PIPE, text=True, check=True,
+    ).stdout  # fmt: skip
     parts = json.loads((tmp_path / "gpu.json").read_text())["parts"]
     assert list(parts) == ["Training, SimCSE", "Training, other objectives"]
     simcse = parts["Training, SimCSE"]
@@ -67,15 +77,14 @@ def test_everything_for_a_gpu_runs_where_jsonargparse_is_missing(tmp_path: Path)
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_a_machine_without_a_gpu_is_told_so(tmp_path: Path) -> None:
-    assert "No CUDA device" in run("gpu.py", "--markdown", str(tmp_path / "gpu.md"))
+    assert "No CUDA device" in run(tmp_path, "gpu.py", "--markdown", str(tmp_path / "gpu.md"))
     assert "nothing was measured" in (tmp_path / "gpu.md").read_text()
 
 
-@pytest.mark.slow
 def test_lengths_and_variants_are_rows(tmp_path: Path) -> None:
     variants = ["sentrep", "sentrep, padded", "sentrep, 32 rows at once", "best loop by hand"]
     words = [*TINY, "--lengths", "8", "12", "--steps", "2", "--warmup", "1", "--matrix", "64", "--one-process"]
-    run("train_throughput.py", *words, "--json", str(tmp_path / "x"), "--variants", *variants)
+    run(tmp_path, "train_throughput.py", *words, "--json", str(tmp_path / "x"), "--variants", *variants)
     found = json.loads((tmp_path / "x").read_text())
     assert [(row["setting"]["length"], row["variant"]) for row in found["rows"]] == [
         (length, variant) for length in (8, 12) for variant in variants
@@ -87,16 +96,30 @@ def test_lengths_and_variants_are_rows(tmp_path: Path) -> None:
     assert found["rows"][0]["ratios"] == {variants[3]: pytest.approx(rates[0] / rates[3])}
 
 
-@pytest.mark.slow
-def test_a_process_for_each_measurement(tmp_path: Path) -> None:
-    words = ["--lines", "60", "--batches", "3", "--workers", "0", "--threads", "1", "--json", str(tmp_path / "x")]
-    run("loader_throughput.py", *TINY, *words, "--warmup", "1")
+def test_the_cache_and_streaming_are_rows(tmp_path: Path) -> None:
+    words = ["--lines", "60", "--batches", "3", "--workers", "0", "--warmup", "1", "--one-process"]
+    run(tmp_path, "loader_throughput.py", *TINY, *words, "--json", str(tmp_path / "x"))
     rows = json.loads((tmp_path / "x").read_text())["rows"]
     assert [row["variant"] for row in rows] == ["cache, built", "cache, opened", "streaming"]
     for row in rows:
         assert row["sentences_per_second"][0] > 0
         assert row["more"]["to first batch, s"] > 0
         assert row["peak_memory_mib"] >= row["before_memory_mib"] > 100  # of a process with torch in it
+
+
+def test_a_process_for_each_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its own peak of memory, which is below that of this process."""
+    harness, machine = (module(name, monkeypatch) for name in ("harness", "machine"))
+    measure = 'lambda job: {"process": os.getpid(), "sentences_per_second": len(job.variant)}'
+    (tmp_path / "bench.py").write_text(f"import os, harness\nharness.worker({measure})\n")
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "bench.py")])
+    monkeypatch.setenv("PYTHONPATH", str(BENCHMARKS), prepend=os.pathsep)
+    jobs = [harness.Job(name, {"model": "m"}, "", "", "cpu", 0, {}) for name in ("one", "three")]
+    found = harness.run_jobs(jobs, None, repeats=2, threads=1)
+    assert [(item["variant"], item["repeat"]) for item in found] == [("one", 0), ("three", 0), ("three", 1), ("one", 1)]
+    assert [item["sentences_per_second"] for item in found] == [3, 5, 5, 3]
+    assert len({os.getpid(), *(item["process"] for item in found)}) == 5
+    assert all(0 < item["peak_memory_mib"] < machine.memory_mib() for item in found)
 
 
 def test_flops_are_those_that_torch_counts(monkeypatch: pytest.MonkeyPatch) -> None:
