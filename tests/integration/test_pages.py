@@ -1,4 +1,4 @@
-"""Every command and Python block of the pages for users runs, in page order, in an empty folder.
+"""Every command, example and configuration of the pages runs, in page order, in an empty folder.
 
 Trainings are cut to a few steps, tables to one row, and large files to their first lines; README's quick
 start and Python run in full, and print what the page shows. Models and data come from ../shared where a page names
@@ -25,68 +25,91 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
+from lightning.pytorch import Trainer
 from marian import save_tiny_marian
 
-from sentrep import SentenceEncoder
+from sentrep import SentenceEncoder, SentRepModule
 from sentrep.cli import main
-from support import FAMILIES, seeded_runs_here, shared_path, tiny_encoder, toy_sentences, write_workplace
+from sentrep.objectives import Contrastive
+from sentrep.testing import check_objective
+from support import (
+    FAMILIES,
+    assert_equal_to_one_process,
+    loss_and_gradients,
+    run_processes,
+    seeded_runs_here,
+    shared_path,
+    text_batch,
+    tiny_encoder,
+    toy_sentences,
+    write_workplace,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 README = "README.md"
-OTHERS = ("index", "results", "commands", "benchmarks", "reproduction")
-"""README once more, pages of numbers, whose commands take hours, and the list of options."""
-PAGES = [
-    path.relative_to(ROOT).as_posix()
-    for path in (ROOT / README, *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/journeys/*.md")))
-    if path.stem not in (*OTHERS, "fine-tune", "resume")
-    and re.search(r"^```(console|python)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-]
-"""tests/integration/test_docs_examples.py runs the pages of docs/writing."""
+OTHERS = ("index", "results", "commands", "benchmarks", "reproduction", "keys")
+"""README once more, pages of numbers, whose commands take hours, and the lists of options and keys."""
 WALKS = ("docs/fine-tune.md", "docs/journeys/resume.md")
 """The tasks of a newcomer: pages that are followed to the letter, and end as they print."""
+LONGEST = 30
+"""Lines of an example of a plug-in that are neither blank nor imports."""
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"# ([\w./]+\.(?:py|yaml))\n")
+"""The first line of a block that is a file."""
+TEXTS = {
+    "sentences.txt": ("wiki/heldout.txt", 1200),
+    "lines.txt": ("wiki/heldout.txt", 20),
+    "pairs.tsv": ("pairs/wiki_rewrites.tsv", 1200),
+    "pairs.csv": ("pairs/nli_triplets.csv", 321),
+}
+"""The user's files that are the first lines of one of ../shared/data."""
 STEPS = "--trainer.max_steps 2 --trainer.val_check_interval 2"
 SHORT = {
     "quickstart": STEPS,
     "fit": f"{STEPS} --trainer.log_every_n_steps 1",
-    "evaluate": "",
     "encode": "--overwrite true",  # a page may show several ways to one output
 }
 """Flags that cut a command short; the last of two equal flags counts."""
 OFFLINE = "--data.train sentences.txt --data.val []"
 """For recipes whose text is on the Hub."""
-ELSEWHERE = {
-    "python -m venv": "an environment",
-    "pip install": "its extras are checked",
-    "hf upload": "needs an account",
-    "jupyter lab": "is a server",
-    "tensorboard": "is a server",
-    "python examples/llm_rewrites.py corpus.txt": "asks a server",
-    "python benchmarks/": "tests/repo/test_benchmarks.py runs these",
-}
-"""Commands that are not run, and why."""
 HUB = "--mteb"
 """Names tasks whose data are on the Hub alone: without a network the command ends with a sentence that says so."""
-REPLACED = {
-    r"^(torchrun .* -m |srun |RAY_ADDRESS=auto )sentrep": "sentrep",
-    r"s3://bucket": "memory://bucket",
-    r"truncate_dim 256": "truncate_dim 16",
-    r"/shared/vectors": "shared-vectors",
-    r"runs/\.\.\./checkpoints/BEST\.ckpt": "best.ckpt",
-    r"--backbone MODEL": "--backbone sentence-transformers/all-MiniLM-L6-v2",
-}
-"""Launchers, buckets, disks and models of others: what stands for them here."""
-ASSUMED = {"docs/export.md": ("encoder",), "docs/scale.md": ("index",)}
-"""Names that the Python of a page takes from its reader."""
+REPLACED = {r"^(torchrun .* -m |RAY_ADDRESS=auto )sentrep": "sentrep", r"s3://bucket": "memory://bucket"}
+"""Launchers and buckets of others: what stands for them here."""
+ELSEWHERE = (
+    "pip install",  # its extras are checked
+    "hf upload",  # needs an account
+    "jupyter lab",  # is a server
+    "tensorboard",  # is a server
+    "python examples/llm_rewrites.py corpus.txt",  # asks a server
+)
+"""Commands that are not run."""
 
 
-def blocks(page: str) -> list[tuple[str, str]]:
+def blocks(page: str, *languages: str) -> list[tuple[str, str]]:
     """Language and text of the page's blocks, in order."""
-    return BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+    found = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+    return [block for block in found if block[0] in languages] if languages else found
+
+
+def pages(folder: str) -> list[str]:
+    """Of a folder below the repository's root, by name."""
+    found = (path.relative_to(ROOT).as_posix() for path in sorted((ROOT / folder).glob("*.md")))
+    return [page for page in found if Path(page).stem not in OTHERS]
+
+
+PLUGINS = pages("docs/writing")
+"""The pages for those who write plug-ins: an example with its tests, and its configuration."""
+READ = [page for page in (README, *pages("docs"), *pages("docs/journeys")) if blocks(page, "console", "python")]
+CONFIGURATIONS = [
+    pytest.param(page, text, id=f"{Path(page).stem}-{number}")
+    for page in (*pages("docs"), *PLUGINS)
+    for number, (_, text) in enumerate(blocks(page, "yaml"))
+    if page in PLUGINS or re.match(r"(seed_everything|model|data|trainer):", text)
+]
 
 
 def commands(block: str) -> Iterator[tuple[str, list[str]]]:
@@ -94,11 +117,7 @@ def commands(block: str) -> Iterator[tuple[str, list[str]]]:
     text = re.sub(r"\\\n\s*", "", block)
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, *printed = part.splitlines()
-        if loop := re.fullmatch(r"for (\w+) in ([\w ]+); do (.*); done", command):
-            for value in loop[2].split():
-                yield loop[3].replace(f"${loop[1]}", value), printed
-        else:
-            yield command, printed
+        yield command, printed
 
 
 def test_every_extra_that_a_page_installs_exists() -> None:
@@ -108,35 +127,28 @@ def test_every_extra_that_a_page_installs_exists() -> None:
             assert all(f"\n{extra} = [" in project for extra in extras.split(",")), f"{page.name}: {extras}"
 
 
-CONFIGURATIONS = [
-    pytest.param(text, id=f"{path.stem}-{number}")
-    for path in sorted(ROOT.glob("docs/*.md"))
-    for number, (language, text) in enumerate(blocks(path.relative_to(ROOT).as_posix()))
-    if language == "yaml" and re.match(r"(seed_everything|model|data|trainer):", text)
-]
-
-
-@pytest.mark.parametrize("text", CONFIGURATIONS)
-def test_what_a_page_configures_is_accepted(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_workplace(tmp_path)
-    Path("page.yaml").write_text(text, encoding="utf-8")
-    assert main(["fit", "-c", "run.yaml", "-c", "page.yaml", "--print_config"]) == 0
+def test_every_page_for_authors_has_a_tested_example_and_stands_in_the_entry_page() -> None:
+    entry = (ROOT / "docs/writing/objective.md").read_text(encoding="utf-8")
+    for page in PLUGINS:
+        ((_, example),) = blocks(page, "python")
+        code = [line for line in example.splitlines() if line.strip() and not re.match(r"#|import |from ", line)]
+        assert len(code) <= LONGEST, page
+        assert re.search(r"^def test_", example, re.MULTILINE), page
+        assert "    assert " in example or ".assert_" in example, page
+        assert blocks(page, "yaml"), page
+        assert page.endswith("/objective.md") or f"]({Path(page).name})" in entry, page
 
 
 @pytest.fixture
-def desk(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The empty folder of a user, with the models and files that the page speaks of."""
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a user, with a small run; modules that are imported from it are forgotten."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else Ray writes into the home folder
     seeded_runs_here(monkeypatch)
     before = set(sys.modules)
-    shown = "".join(text for _, text in blocks(page))
-    put_models(tmp_path, shown, whole=page == README)
-    put_files(tmp_path, shown)
-    put_runs(tmp_path, shown)
+    write_workplace(tmp_path)
     yield tmp_path
     if "ray" in sys.modules:  # whose processes would stay until the end
         sys.modules["ray"].shutdown()
@@ -145,70 +157,46 @@ def desk(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
             del sys.modules[name]
 
 
-def put_models(desk: Path, shown: str, whole: bool) -> None:
-    """The names of the Hub and of the page, each a link to a model of ../shared.
-
-    Where little is to be computed, a tiny model with random weights and the tokenizer of ../shared stands for them.
-    """
-    minilm, mini = "models/all-MiniLM-L6-v2", "models/bert-mini"
-    links = {
-        "all-MiniLM-L6-v2": minilm,
-        "sentence-transformers/all-MiniLM-L6-v2": minilm,
-        "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2": minilm,
-        "bert-mini": mini,
-        "prajjwal1/bert-mini": mini,
-        "bert-small-wiki": "models/bert-small-wiki",
-        "bert-base-uncased": mini,
-        "google-bert/bert-base-uncased": mini,
-        "princeton-nlp/unsup-simcse-bert-base-uncased": mini,
-        "SIMCSE": mini,
-    }
-    if re.search(r"minilm|simcse/|tables/ablation|bert-|MiniLM", shown):
-        for name, target in links.items():
-            (desk / name).parent.mkdir(exist_ok=True)
-            (desk / name).symlink_to(shared_path(target) if whole or target == mini else tiny_minilm(desk))
-    trained = "runs/simcse-minilm/version_0/model"
-    for word, name in {
-        'from_pretrained("model")': "model",
-        "MODEL": "MODEL",
-        "FOLDER": "FOLDER",
-        trained: trained,
-    }.items():
-        if word in shown:
-            (desk / name).parent.mkdir(exist_ok=True, parents=True)
-            (desk / name).symlink_to(tiny_minilm(desk))
-
-
-def tiny_minilm(desk: Path) -> Path:
-    """A folder of a tiny model that reads words as all-MiniLM-L6-v2 does."""
-    folder = desk / "tiny"
-    if not folder.exists():
-        torch.manual_seed(0)
-        small = {**FAMILIES["bert"], "vocab_size": 30522, "max_position_embeddings": 256}
-        real = str(shared_path("models/all-MiniLM-L6-v2"))
-        SentenceEncoder(small, pooling="mean", tokenizer=real, max_seq_length=128).save_pretrained(folder)
+@pytest.fixture(scope="module")
+def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of a tiny model with random weights that reads words as the models of ../shared do."""
+    folder = tmp_path_factory.mktemp("models") / "small"
+    torch.manual_seed(0)
+    small = {**FAMILIES["bert"], "vocab_size": 30522, "max_position_embeddings": 256}
+    real = str(shared_path("models/all-MiniLM-L6-v2"))
+    SentenceEncoder(small, pooling="mean", tokenizer=real, max_seq_length=128).save_pretrained(folder)
     return folder
 
 
-def put_files(desk: Path, shown: str) -> None:
-    """The user's texts: of ../shared where the page names them, cut to the first lines unless all of it is wanted."""
-    write_workplace(desk)
-    for name in ("recipe.yaml", "RECIPE.yaml", "A.yaml", "B.yaml"):
-        shutil.copy(desk / "run.yaml", desk / name)
-    if "SentEval/data" in shown:
-        (desk / "SentEval").mkdir()
-        (desk / "SentEval/data").symlink_to(shared_path("data/senteval"))
-    first_lines = {
-        "sentences.txt": ("wiki/heldout.txt", 1200),
-        "lines.txt": ("wiki/heldout.txt", 20),
-        "wiki_rewrites.tsv": ("pairs/wiki_rewrites.tsv", 1200),
-        "pairs.tsv": ("pairs/wiki_rewrites.tsv", 1200),
-        "pairs.csv": ("pairs/nli_triplets.csv", 321),
+def put_models(desk: Path, shown: str, model: Path | None) -> None:
+    """The names of the Hub and of the page, each a link to a model, or to one of ../shared."""
+    links = {
+        "all-MiniLM-L6-v2": "all-MiniLM-L6-v2",
+        "sentence-transformers/all-MiniLM-L6-v2": "all-MiniLM-L6-v2",
+        "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2": "all-MiniLM-L6-v2",
+        "prajjwal1/bert-mini": "bert-mini",
+        "bert-small-wiki": "bert-small-wiki",
+        "bert-base-uncased": "bert-mini",
+        "princeton-nlp/unsup-simcse-bert-base-uncased": "bert-mini",
     }
-    for name, (source, count) in first_lines.items():
+    for name in ("MODEL", "runs/simcse-minilm/version_0/model"):
+        if name in shown:
+            links[name] = "all-MiniLM-L6-v2"
+    for name, real in links.items():
+        (desk / name).parent.mkdir(exist_ok=True, parents=True)
+        (desk / name).symlink_to(model or shared_path(f"models/{real}"))
+
+
+def put_files(desk: Path, shown: str) -> None:
+    """The user's texts, and a run's checkpoint, where the page names them."""
+    shutil.copy(desk / "run.yaml", desk / "recipe.yaml")
+    for name, (source, count) in TEXTS.items():
         if name in shown or (name == "sentences.txt" and "simcse/" in shown):
             with shared_path(f"data/{source}").open(encoding="utf-8") as file:
                 (desk / name).write_text("".join(itertools.islice(file, count)), encoding="utf-8")
+    if "SentEval/data" in shown:
+        (desk / "SentEval").mkdir()
+        (desk / "SentEval/data").symlink_to(shared_path("data/senteval"))
     if "wiki1m.txt.xz" in shown:
         with lzma.open(shared_path("data/wiki/wiki1m.txt.xz"), "rt", encoding="utf-8") as file:
             text = "".join(itertools.islice(file, 500))
@@ -223,33 +211,25 @@ def put_files(desk: Path, shown: str) -> None:
     for name in ("configs", "examples"):
         (desk / name).symlink_to(ROOT / name)
     shutil.copy(ROOT / "examples/figures/sentences.py", desk)
-
-
-def put_runs(desk: Path, shown: str) -> None:
-    """A run and its best checkpoint, where the page speaks of an earlier run."""
-    if re.search(r"best\.ckpt|BEST\.ckpt", shown):
+    if "best.ckpt" in shown:
         assert main(["fit", "-c", "run.yaml", "--trainer.log_every_n_steps", "1"]) == 0
-        run = next(desk.glob("runs/*/version_0/checkpoints")).parent
-        shutil.copy(run / "checkpoints/last.ckpt", desk / "best.ckpt")
+        shutil.copy(next(desk.glob("runs/*/version_0/checkpoints/last.ckpt")), desk / "best.ckpt")
 
 
 class Page:
     """A page that is run from its first block to the last."""
 
     def __init__(self, desk: Path, page: str) -> None:
-        self.desk = desk
-        self.page = page
-        made = {"encoder": tiny_encoder(pooling="mean"), "texts": toy_sentences(20), "index": Index()}
-        self.names: dict[str, Any] = {name: made[name] for name in ASSUMED.get(page, ())}
+        self.desk, self.page = desk, page
+        self.names: dict[str, Any] = {}
         self.printed = ""
 
     def run(self) -> None:
-        """Every block; a block of text that follows Python is what it prints."""
+        """Every block; a block of text that follows README's Python is what it prints."""
         before = ""
         for language, text in blocks(self.page):
-            if name := re.match(r"# ([\w./]+\.(?:py|yaml))\n", text):
-                (self.desk / name[1]).write_text(text)
-                importlib.invalidate_caches()
+            if name := FILE.match(text):
+                self.file(name[1], text)
             elif language == "python":
                 self.printed = self.python(text)
             elif language == "console":
@@ -259,6 +239,15 @@ class Page:
                 assert_alike(self.printed, text)
             before = language
 
+    def file(self, name: str, text: str) -> None:
+        """Write a file, and run its tests."""
+        (self.desk / name).write_text(text)
+        importlib.invalidate_caches()
+        if "\ndef test_" in text:
+            module = importlib.import_module(name.removesuffix(".py"))
+            for test in [value for name, value in vars(module).items() if name.startswith("test_")]:
+                test()
+
     def python(self, text: str) -> str:
         """What the code prints; it sees the names of the blocks before it."""
         with redirect_stdout(StringIO()) as out:
@@ -267,12 +256,12 @@ class Page:
 
     def command(self, command: str, printed: list[str]) -> None:
         """Run a command of the console; its last lines are compared where it ran at full length."""
-        if any(command.startswith(start) for start in ELSEWHERE):
+        if command.startswith(ELSEWHERE):
             return
         for pattern, stand_in in REPLACED.items():
             command = re.sub(pattern, stand_in, command)
-        words = shlex.split(re.sub(r" > \S+$", "", command), comments=True)
-        if words[:1] == ["python"]:
+        words = shlex.split(command, comments=True)
+        if words[0] == "python":
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(sys, "argv", words[1:])
                 runpy.run_path(words[1], run_name="__main__")
@@ -282,41 +271,33 @@ class Page:
             return
         complete = self.page == README and words[1] == "quickstart"
         with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
-            status = main(words[1:] if complete else [*words[1:], *self.shorter(words)])
+            status = main(words[1:] if complete else [*words[1:], *shorter(words)])
         said = f"{self.page}: {command}\n{out.getvalue()[-2000:]}{err.getvalue()[-2000:]}"
         if HUB in words:
             assert "cannot be downloaded from the Hub" in said, said
             return
         assert status == 0, said
-        if complete and self.page == README:
+        if complete:
             shown = [line for line in printed if re.match(r" \S", line) and re.search(r"\d\.\d", line)]
-            assert [
-                numbers(line) for line in shown if numbers(line) not in map(numbers, out.getvalue().splitlines())
-            ] == []
-
-    def shorter(self, words: list[str]) -> list[str]:
-        """Flags that make the command short, and keep it off the Hub."""
-        given = " ".join(words)
-        if words[1] == "fit" and "--trainer.devices" in words:
-            return ["--print_config"]
-        flags = SHORT.get(words[1], "").split()
-        if "--seeds" in words:
-            flags += ["--seeds", "1", "--data.test", "[toy-test]"]
-        if words[1] == "evaluate" and not {"--suite", "--sets", HUB} & {*words}:
-            flags += ["--sets", "[stsb-dev]"]
-        if "--seeds" in words and "tables/ablation" in given:
-            flags += ["--row", "bert-base"]
-        on_hub = re.search(r"(?<!objectives\.)simcse\b|ablation\b", given)
-        if words[1] == "fit" and "--data.sts_folder" not in words and on_hub:
-            flags += OFFLINE.split() if "--data.train" not in words else OFFLINE.split()[2:]
-        return flags
+            found = [*map(numbers, out.getvalue().splitlines())]
+            assert [line for line in shown if numbers(line) not in found] == []
 
 
-class Index:
-    """An index of vectors that the reader brings."""
-
-    def add(self, vectors: np.ndarray) -> None:
-        assert vectors.dtype == np.float32
+def shorter(words: list[str]) -> list[str]:
+    """Flags that make a command short, and keep it off the Hub."""
+    if words[1] == "fit" and "--trainer.devices" in words:
+        return ["--print_config"]
+    given = " ".join(words)
+    flags = SHORT.get(words[1], "").split()
+    if "--seeds" in words:
+        flags += ["--seeds", "1", "--data.test", "[toy-test]"]
+        flags += ["--row", "bert-base"] if "tables/ablation" in given else []
+    if words[1] == "evaluate" and not {"--suite", "--sets", HUB} & {*words}:
+        flags += ["--sets", "[stsb-dev]"]
+    on_hub = re.search(r"(?<!objectives\.)simcse\b|ablation\b", given)
+    if words[1] == "fit" and "--data.sts_folder" not in words and on_hub:
+        flags += OFFLINE.split() if "--data.train" not in words else OFFLINE.split()[2:]
+    return flags
 
 
 def numbers(line: str) -> list[str]:
@@ -331,27 +312,16 @@ def assert_alike(printed: str, shown: str) -> None:
         assert one == other or float(one) == pytest.approx(float(other), abs=0.02)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("page", PAGES)
-def test_every_block_of_a_page_runs(page: str, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "opus-mt" in (ROOT / page).read_text(encoding="utf-8"):
-        for seed, way in enumerate(("en-zh", "zh-en")):
-            save_tiny_marian(desk / f"Helsinki-NLP/opus-mt-{way}", seed)
-    if "mteb.evaluate" in (ROOT / page).read_text(encoding="utf-8"):
-        mteb = pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
-        evaluate = mteb.evaluate  # the page's own call has no options, and its data are on the Hub
-        monkeypatch.setattr(mteb, "evaluate", lambda *tasks, **options: options and evaluate(*tasks, **options))
-    walked = Page(desk, page)
-    walked.run()
-    if page == "docs/notebook.md":  # which trains in full
-        before, after = (walked.names["right"](walked.names[name]) for name in ("before", "after"))
-        assert after >= max(22, before + 1)  # of 24
+class Walk(Page):
+    """A page that is followed to the letter."""
 
-
-def in_words(line: str) -> str:
-    """A line without its numbers, which depend on the reader's text and processor."""
-    return " ".join(re.sub(r"-?\d[\d.:e-]*", "N", line).split())
+    def command(self, command: str, printed: list[str]) -> None:
+        """Run a command, which must print the lines that the page shows, in this order."""
+        seen = follow(command, printed)
+        rest = iter(map(in_words, seen))
+        wanted = [line for line in printed if line.strip() not in ("", "...", "^C")]
+        missing = [line for line in wanted if in_words(line) not in rest]
+        assert not missing, "\n".join([*missing, "-- was not printed, in this order, but:", *seen])
 
 
 def follow(command: str, printed: list[str]) -> list[str]:
@@ -372,20 +342,107 @@ def follow(command: str, printed: list[str]) -> list[str]:
     return seen
 
 
-class Walk(Page):
-    """A page that is followed to the letter."""
-
-    def command(self, command: str, printed: list[str]) -> None:
-        """Run a command, which must print the lines that the page shows, in this order."""
-        seen = follow(command, printed)
-        rest = iter(map(in_words, seen))
-        wanted = [line for line in printed if line.strip() not in ("", "...", "^C")]
-        missing = [line for line in wanted if in_words(line) not in rest]
-        assert not missing, "\n".join([*missing, "-- was not printed, in this order, but:", *seen])
+def in_words(line: str) -> str:
+    """A line without its numbers, which depend on the reader's text and processor."""
+    return " ".join(re.sub(r"-?\d[\d.:e-]*", "N", line).split())
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("page", WALKS)
-def test_a_newcomers_task_ends_as_its_page_prints(page: str, desk: Path) -> None:
-    Walk(desk, page).run()
+@pytest.mark.parametrize("page", READ)
+def test_every_block_of_a_page_runs(page: str, desk: Path, small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = (ROOT / page).read_text(encoding="utf-8")
+    put_models(desk, shown, None if page == README else small_model)
+    put_files(desk, shown)
+    if "opus-mt" in shown:
+        for seed, way in enumerate(("en-zh", "zh-en")):
+            save_tiny_marian(desk / f"Helsinki-NLP/opus-mt-{way}", seed)
+    if "mteb.evaluate" in shown:
+        mteb = pytest.importorskip("mteb", reason="needs mteb, the extra `mteb`")
+        evaluate = mteb.evaluate  # the page's own call has no options, and its data are on the Hub
+        monkeypatch.setattr(mteb, "evaluate", lambda *tasks, **options: options and evaluate(*tasks, **options))
+    walked = (Walk if page in WALKS else Page)(desk, page)
+    walked.run()
+    if page == "docs/notebook.md":  # which trains in full
+        before, after = (walked.names["right"](walked.names[name]) for name in ("before", "after"))
+        assert after >= max(22, before + 1)  # of 24
+
+
+def on_processes(page: str) -> Any:
+    return pytest.param(page, marks=pytest.mark.slow) if page.endswith("processes.md") else page
+
+
+@pytest.mark.parametrize("page", map(on_processes, PLUGINS))
+def test_the_example_of_a_page_runs(page: str, desk: Path) -> None:
+    Page(desk, page).run()
+
+
+def test_the_objective_of_readme_keeps_its_promises(desk: Path) -> None:
+    put_examples(desk, README)
+    check_objective(importlib.import_module("hinge").HardestNegative)
+
+
+def put_examples(desk: Path, *pages: str) -> None:
+    """The files that the pages show."""
+    for page in pages:
+        for _, text in blocks(page, "python"):
+            if name := FILE.match(text):
+                (desk / name[1]).write_text(text)
+
+
+@pytest.mark.parametrize(("page", "text"), CONFIGURATIONS)
+def test_what_a_page_configures_is_accepted_and_that_of_a_plugin_trains(
+    page: str, text: str, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (desk / "page.yaml").write_text(text, encoding="utf-8")
+    words = ["fit", "-c", "run.yaml", "-c", "page.yaml"]
+    if page not in PLUGINS:
+        assert main([*words, "--print_config"]) == 0
+        return
+    put_examples(desk, *PLUGINS)
+    if "rank: " in text:
+        pytest.importorskip("peft")
+    if "objectives:" in text and "simcse" not in text and "UncertaintyWeighted" not in text:
+        words += ["--model.objectives.simcse", "null"]
+    trained: list[Any] = []
+    fit = Trainer.fit
+
+    def watched(trainer: Trainer, model: Any, **options: Any) -> None:
+        trained.extend([*model.modules(), *trainer.callbacks])
+        fit(trainer, model, **options)
+
+    monkeypatch.setattr(Trainer, "fit", watched)
+    assert main([*words, "--model.head", "null", "--trainer.max_steps", "2"]) == 0
+    assert list(desk.rglob("last.ckpt"))
+    named = re.findall(r"class_path: ([\w.]+)", text)
+    assert {name.rpartition(".")[2] for name in named} <= {type(part).__name__ for part in trained}
+
+
+def step() -> dict[str, Any]:
+    """Loss and gradients of the terms of the pages; each process holds its share of eight rows."""
+    past, state, weighting, second, processes = (
+        importlib.import_module(name) for name in ("hard_past", "reservoir", "hardness", "bootstrap", "triplet")
+    )
+    samplers = {"past": past.HardestPast(size=16), "even": state.Reservoir(8)}
+    terms = {
+        "contrastive": Contrastive(negatives=samplers, weighting=weighting.Hardness(2.0)),
+        "bootstrap": second.Bootstrap(0.9),
+        "triplet": processes.RandomTriplet(),
+    }
+    found = {}
+    for name, term in terms.items():
+        module = SentRepModule(tiny_encoder(dropout=0.0, pooling="mean"), {name: term})
+        for sampler in samplers.values() if name == "contrastive" else ():
+            sampler.after_step(torch.randn(12, 32, generator=torch.Generator().manual_seed(3)))
+        sentences = toy_sentences(16)
+        found[name] = loss_and_gradients(module, text_batch(module.encoder, sentences[:8], sentences[8:]))
+    return found
+
+
+@pytest.mark.slow
+def test_the_examples_on_two_processes_equal_one(desk: Path) -> None:
+    put_examples(desk, *PLUGINS)
+    shares = run_processes(step, 2)
+    for name, (loss, gradients) in step().items():
+        bound = 1e-6 if name == "triplet" else 1e-10  # its cosines are in float32
+        assert_equal_to_one_process([share[name] for share in shares], loss, gradients, bound)
