@@ -34,6 +34,7 @@ Part = tuple[str, Tree]
 """The kind of a plug-in of which a run has only one, or an empty text, and the configuration that the plug-in adds."""
 
 PROMPT = {"prompt": {"template": 'This "[X]" means [MASK].', "subtract": True}, "pooling": "mask"}
+CLIPS = [(0.5, "norm"), (0.01, "value")]
 BASE_OPTIMIZER = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 1e-3, "fused": True}}
 
 
@@ -98,6 +99,7 @@ def parts(teacher: str) -> list[Part]:
         encoder("backbone", trainable={"rank": 2}),
         encoder("rows", compute={"rows_at_once": 3}),
         encoder("layout", compute={"layout": "padded"}),
+        *(("clip", {"trainer": {"gradient_clip_val": limit, "gradient_clip_algorithm": way}}) for limit, way in CLIPS),
         ("prompt", merged([encoder("", **PROMPT)[1], {"views": {"positive_prompt": '"[X]" is [MASK].'}}])),
         optimizer("SAM"),
         optimizer("AdversarialWeightPerturbation", gamma=1e-3),

@@ -1,4 +1,4 @@
-"""The samplers' mathematics from the papers, one number at a time and in double precision."""
+"""The samplers' mathematics from the papers, as they print it and in double precision."""
 
 from __future__ import annotations
 
@@ -6,17 +6,7 @@ import math
 
 import torch
 from torch import Tensor
-
-
-def moments(rows: Tensor) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation (N − 1 below) of every dimension."""
-    means, deviations = [], []
-    for d in range(rows.shape[1]):
-        values = [float(row[d]) for row in rows]
-        mean = sum(values) / len(values)
-        means.append(mean)
-        deviations.append(math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1)))
-    return means, deviations
+from torch.distributions import MultivariateNormal
 
 
 def batch_gaussian(
@@ -60,46 +50,32 @@ class StepwiseEM:
     """
 
     def __init__(self, means: Tensor, variances: Tensor, decay: float, floor: float, full: bool) -> None:
-        self.count, self.width = means.shape
         self.decay, self.floor, self.full = decay, floor, full
-        self.prior = [1.0 / self.count] * self.count
-        self.means = means.double()
-        self.covariances = [torch.diag(variances.double())] * self.count
-        self.s0 = [0.0] * self.count
-        self.s1 = [torch.zeros(self.width, dtype=torch.double) for _ in range(self.count)]
-        self.s2 = [torch.zeros(self.width, self.width, dtype=torch.double) for _ in range(self.count)]
+        self.means, self.eye = means.double(), torch.eye(len(variances), dtype=torch.double)
+        self.covariances = [torch.diag(variances.double())] * len(means)
+        self.s0 = torch.zeros(len(means), dtype=torch.double)
+        self.s1, self.s2 = 0 * self.means, 0 * torch.stack(self.covariances)
 
-    def responsibilities(self, row: Tensor) -> list[float]:
-        """Posterior of the components given one row, by Bayes' rule."""
-        logs = []
-        for k in range(self.count):
-            matrix = self.covariances[k]
-            if not self.full:
-                matrix = torch.diag(matrix.diagonal())
-            distribution = torch.distributions.MultivariateNormal(self.means[k], matrix)
-            logs.append(math.log(self.prior[k]) + float(distribution.log_prob(row.double())))
-        largest = max(logs)
-        total = sum(math.exp(log - largest) for log in logs)
-        return [math.exp(log - largest) / total for log in logs]
+    def responsibilities(self, rows: Tensor) -> Tensor:
+        """(N, K) posterior of the components given each row, by Bayes' rule."""
+        prior = self.s0 / self.s0.sum() if self.s0.any() else torch.full_like(self.s0, 1 / len(self.s0))
+        matrices = self.covariances if self.full else [torch.diag(matrix.diagonal()) for matrix in self.covariances]
+        normals = [MultivariateNormal(mean, matrix) for mean, matrix in zip(self.means, matrices, strict=True)]
+        return torch.stack([p.log() + x.log_prob(rows) for p, x in zip(prior, normals, strict=True)], 1).softmax(1)
 
     def update(self, rows: Tensor) -> None:
-        posterior = [self.responsibilities(row) for row in rows]
-        for k in range(self.count):
-            self.s0[k] *= self.decay
-            self.s1[k] = self.decay * self.s1[k]
-            self.s2[k] = self.decay * self.s2[k]
-            for row, r in zip(rows.double(), posterior, strict=True):
-                self.s0[k] += r[k]
-                self.s1[k] = self.s1[k] + r[k] * row
-                self.s2[k] = self.s2[k] + r[k] * torch.outer(row, row)
-        total = sum(self.s0)
-        self.prior = [mass / total for mass in self.s0]
-        self.means = torch.stack([self.s1[k] / self.s0[k] for k in range(self.count)])
-        centre = sum(self.s1) / total
-        overall = sum(self.s2) / total - torch.outer(centre, centre)  # covariance of the whole mixture
-        ridge = self.floor * float(overall.diagonal().mean()) * torch.eye(self.width, dtype=torch.double)
+        rows = rows.double()
+        posterior = self.responsibilities(rows)
+        self.s0 = self.decay * self.s0 + posterior.sum(0)
+        self.s1 = self.decay * self.s1 + posterior.T @ rows
+        self.s2 = self.decay * self.s2 + torch.einsum("nk,nd,ne->kde", posterior, rows, rows)
+        self.means = self.s1 / self.s0[:, None]
+        centre = self.s1.sum(0) / self.s0.sum()
+        overall = self.s2.sum(0) / self.s0.sum() - torch.outer(centre, centre)  # covariance of the whole mixture
+        ridge = self.floor * overall.diagonal().mean() * self.eye
         self.covariances = [
-            self.s2[k] / self.s0[k] - torch.outer(self.means[k], self.means[k]) + ridge for k in range(self.count)
+            second / mass - torch.outer(mean, mean) + ridge
+            for second, mass, mean in zip(self.s2, self.s0, self.means, strict=True)
         ]
 
 
@@ -148,16 +124,11 @@ def released_vae_decode(z: Tensor, mask: Tensor, weights: dict[str, Tensor]) -> 
     return weights["output.weight"] @ hidden + weights["output.bias"]
 
 
-def mixed_negatives(keys: Tensor, partners: list[int], share: float) -> list[list[float]]:
-    """MixCSE's mixture of each row with its partner, number by number."""
-
-    def scaled(numbers: list[float]) -> list[float]:
-        length = math.sqrt(sum(x * x for x in numbers))
-        return [x / length for x in numbers]
-
-    rows = [scaled(row.tolist()) for row in keys.double()]
-    pairs = [(rows[i], rows[j]) for i, j in enumerate(partners)]
-    return [scaled([share * a + (1 - share) * b for a, b in zip(own, other, strict=True)]) for own, other in pairs]
+def mixed_negatives(keys: Tensor, partners: list[int], share: float) -> Tensor:
+    """MixCSE's mixture of each row with its partner."""
+    rows = keys / keys.norm(dim=1, keepdim=True)
+    mixed = torch.stack([share * row + (1 - share) * rows[j] for row, j in zip(rows, partners, strict=True)])
+    return mixed / mixed.norm(dim=1, keepdim=True)
 
 
 def kept_hardest(drawn: Tensor, anchors: Tensor, share: float) -> Tensor:

@@ -17,7 +17,6 @@ from sentrep import InputError, ProjectionHead, SentRepModule, distributed
 from sentrep.data import SentRepDataModule
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.encode import encode
-from sentrep.negatives import RefinedNoiseNegatives
 from sentrep.objectives import Contrastive
 from sentrep.random import derive_seed, global_seed, plugin_draws, step_generator
 from support import (
@@ -126,33 +125,6 @@ def test_streams_and_steps_differ() -> None:
         for step in (0, 1)
     }
     assert len(draws) == 8
-
-
-def autocast(dtype: torch.dtype) -> dict[str, Tensor]:
-    """Gradients of one global batch of 8 under ``dtype``, as DDP averages them."""
-    encoder = tiny_encoder(dropout=0.0, pooling="mean")
-    module = SentRepModule(encoder, [Contrastive(negatives={"noise": RefinedNoiseNegatives()})], seed=1)
-    sentences, share = toy_sentences(16), 8 // distributed.world_size()
-    mine = slice(distributed.rank() * share, (distributed.rank() + 1) * share)
-    batch = text_batch(encoder, sentences[:8][mine], sentences[8:][mine])
-    with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
-        module.objectives(module.views_of(batch), batch)[0].backward()
-    return {
-        name: distributed.total(p.grad) / distributed.world_size()
-        for name, p in module.named_parameters()
-        if p.grad is not None
-    }
-
-
-def test_bf16_on_two_processes_stays_within_its_rounding() -> None:
-    """2⁻⁴ of the largest gradient, against one process in float32: a number has 8 bits, and layers add up."""
-    exact = autocast(torch.float32)
-    largest = max(float(gradient.abs().max()) for gradient in exact.values())
-    for found in run_processes(autocast, WORLD, torch.bfloat16):
-        for name, gradient in exact.items():
-            bound = 2**-3 if "token_type" in name else 2**-4  # that one is a sum over all tokens
-            torch.testing.assert_close(found[name], gradient, rtol=0, atol=bound * largest, msg=name)
-    assert any(not torch.equal(found[name], exact[name]) for name in exact)
 
 
 def _gathered_gradient() -> list[float]:

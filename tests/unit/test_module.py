@@ -15,12 +15,13 @@ import torch
 import yaml
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy, Strategy
-from torch import Tensor
 
-from sentrep import InputError, Objective, ProjectionHead, SentenceEncoder, SentRepModule, TextBatch, Views
+from sentrep import InputError, ProjectionHead, SentenceEncoder, SentRepModule, TextBatch
 from sentrep.data import toy
 from sentrep.functional import alignment, uniformity
-from sentrep.objectives import Contrastive
+from sentrep.negatives import GaussianNegatives
+from sentrep.objectives import Alignment, Contrastive
+from sentrep.stability import SAM
 from sentrep.training.arguments import check_trainer
 from sentrep.training.parameter_groups import parameter_groups
 from support import assert_same, loader, quiet_trainer, text_batch, tiny_encoder, toy_sentences
@@ -28,49 +29,30 @@ from support import assert_same, loader, quiet_trainer, text_batch, tiny_encoder
 SENTENCES = toy_sentences(32)
 
 
-class MeanNorm(Objective):
-    """A second objective: the mean squared norm; counts its steps."""
-
-    def __init__(self, scale: float = 1.0) -> None:
-        super().__init__()
-        self.scale = scale
-        self.steps = 0
-
-    def forward(self, views: Views, batch: TextBatch) -> Tensor:
-        self.metrics = {"scale": torch.tensor(self.scale)}
-        return self.scale * views.anchor.pow(2).sum(1).mean()
-
-    def after_step(self, views: Views) -> None:
-        self.steps += 1
-        assert not views.anchor.requires_grad or not torch.is_grad_enabled()
-
-
 def batches(encoder: SentenceEncoder, size: int = 8) -> list[TextBatch]:
     return [text_batch(encoder, SENTENCES[k : k + size]) for k in range(0, len(SENTENCES), size)]
 
 
 def test_the_sum_is_weighted_and_every_term_logged() -> None:
-    encoder = tiny_encoder(dropout=0.0)
-    module = SentRepModule(encoder, {"simcse": Contrastive(), "norm": MeanNorm(2.0)}, weights={"norm": 0.25})
+    simcse = Contrastive(negatives={"noise": GaussianNegatives()})
+    module = SentRepModule(tiny_encoder(), {"simcse": simcse, "near": Alignment()}, weights={"near": 0.25})
     run = quiet_trainer(limit_train_batches=1)
-    run.fit(module, loader(batches(encoder)))
+    run.fit(module, loader(batches(module.encoder)))
     logged = {name: float(value) for name, value in run.callback_metrics.items()}
-    assert logged["train/loss"] == pytest.approx(logged["train/simcse"] + 0.25 * logged["train/norm"], rel=1e-5)
-    assert logged["train/norm/weighted"] == pytest.approx(0.25 * logged["train/norm"])
+    assert logged["train/loss"] == pytest.approx(logged["train/simcse"] + 0.25 * logged["train/near"], rel=1e-5)
+    assert logged["train/near/weighted"] == pytest.approx(0.25 * logged["train/near"])
     assert "train/simcse/weighted" not in logged
-    assert logged["train/norm/scale"] == 2.0
+    assert logged["train/simcse/dose/noise"] == pytest.approx(float(simcse.metrics["dose/noise"]))
     names = {"alignment", "uniformity", "positive_cosine", "negative_cosine", "effective_rank"}
     assert {f"train/{name}" for name in names} <= logged.keys()
 
 
-def test_one_forward_of_the_encoder_per_step_and_one_after_step_per_optimiser_step(encoder: SentenceEncoder) -> None:
-    norm = MeanNorm()
-    module = SentRepModule(encoder, {"simcse": Contrastive(), "norm": norm})
-    passes = []
+def test_one_forward_of_the_encoder_serves_all_objectives(encoder: SentenceEncoder) -> None:
+    passes: list[int] = []
     encoder.register_forward_hook(lambda *_: passes.append(1))
-    quiet_trainer(accumulate_grad_batches=2).fit(module, loader(batches(encoder)))
+    module = SentRepModule(encoder, {"simcse": Contrastive(), "near": Alignment()})
+    quiet_trainer().fit(module, loader(batches(encoder)))
     assert len(passes) == 4
-    assert norm.steps == 2
 
 
 def test_biases_and_norms_are_not_decayed() -> None:
@@ -184,10 +166,12 @@ def _checkpoint(folder: Path, **arguments: Any) -> tuple[SentRepModule, Path]:
 
 
 def test_a_checkpoint_of_a_python_built_module_stands_alone(tmp_path: Path) -> None:
-    module, path = _checkpoint(tmp_path, head=ProjectionHead("mlp"), seed=5)
+    optimizer = functools.partial(SAM, base_optimizer=functools.partial(torch.optim.SGD, lr=0.1))
+    module, path = _checkpoint(tmp_path, head=ProjectionHead("mlp"), seed=5, optimizer=optimizer)
     expected = module.encoder.encode(SENTENCES)
     again = SentRepModule.load_from_checkpoint(path)
     assert again.seed == 5
+    assert isinstance(again.optimizer(parameter_groups(again)), SAM)
     told = yaml.safe_load((tmp_path / "logs/hparams.yaml").read_text())
     assert {"model.seed": 5, "model.objectives.simcse.temperature": 0.07}.items() <= told.items()
     assert told["model.head.kind"] == "mlp"

@@ -8,7 +8,7 @@ from samplers import WIDTH, built, embeddings
 from torch import Tensor
 
 from references.noise import refine_noise_autograd
-from references.samplers import batch_gaussian, moments
+from references.samplers import batch_gaussian
 from sentrep.random import step_generator
 from support import assert_same_gradients
 
@@ -46,24 +46,18 @@ def test_the_gradient_flows_through_the_statistics_as_said(
 @pytest.mark.parametrize("use_mean", [False, True])
 def test_full_covariance_equals_the_loop(use_mean: bool) -> None:
     anchors, keys = embeddings()
-    means, _ = moments(anchors)
+    mean = sum(anchors) / 8
     drawn = built("full covariance", use_mean=use_mean).sample(anchors, keys)
-    for vector, noise in zip(drawn, _noise(8, 8).tolist(), strict=True):
-        expected = [
-            (means[d] if use_mean else 0.0)
-            + sum(noise[i] * (float(anchors[i, d]) - means[d]) for i in range(8)) / 7**0.5
-            for d in range(WIDTH)
-        ]
-        assert vector.tolist() == pytest.approx(expected, rel=1e-4, abs=1e-4)
+    for vector, noise in zip(drawn, _noise(8, 8), strict=True):
+        expected = use_mean * mean + sum(x * (row - mean) for x, row in zip(noise, anchors, strict=True)) / 7**0.5
+        torch.testing.assert_close(vector, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_noisy_anchor_equals_the_loop() -> None:
     anchors, keys = embeddings()
-    _, deviations = moments(anchors)
-    drawn = built("noisy anchor", ratio=1.5).sample(anchors, keys)
-    for m, noise in enumerate(_noise(12).tolist()):
-        expected = [float(anchors[m % 8, d]) + deviations[d] * noise[d] for d in range(WIDTH)]
-        assert drawn[m].tolist() == pytest.approx(expected, abs=1e-5)
+    deviation = (sum((row - sum(anchors) / 8) ** 2 for row in anchors) / 7) ** 0.5
+    expected = torch.stack([anchors[m % 8] + deviation * noise for m, noise in enumerate(_noise(12))])
+    torch.testing.assert_close(built("noisy anchor", ratio=1.5).sample(anchors, keys), expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["batch gaussian", "standard", "multiplied", "full covariance", "noisy anchor"])

@@ -40,7 +40,7 @@ def test_equals_stepwise_em_in_loops(covariance: str, decay: float) -> None:
         rows = embeddings(step, rows=40)[0]
         advance(sampler, rows)
         reference.update(rows)
-        torch.testing.assert_close(sampler.mass.double(), torch.tensor(reference.s0).double(), rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(sampler.mass.double(), reference.s0, rtol=1e-3, atol=1e-3)
         torch.testing.assert_close(sampler.mean.double(), reference.means, rtol=1e-3, atol=1e-3)
         expected = torch.stack(reference.covariances)
         if covariance == "diag":

@@ -15,16 +15,13 @@ from sentrep import InputError, distributed
 from sentrep.negatives import GaussianNegatives, MemoryBank, NegativeSampler
 from sentrep.objectives import ArcCon, BinaryContrastive, Contrastive, NTXent, contrastive
 from sentrep.objectives.contrastive import Candidates
-from sentrep.objectives.nt_xent import both_ways
 from sentrep.types import Views
 from sentrep.weighting import SelfWeighting
+from support import bare_views
 
-OUTPUT: Any = None
 
-
-def views(hard: bool, rows: int = 2) -> Views:
-    anchor, positive, negative = torch.randn(3, rows, 4, requires_grad=True).unbind()
-    return Views(anchor, positive, negative if hard else None, OUTPUT, OUTPUT)
+def views(hard: bool) -> Views:
+    return bare_views(*torch.randn(2 + hard, 2, 4, requires_grad=True).unbind())
 
 
 def sampler(weight: float) -> NegativeSampler:
@@ -98,7 +95,7 @@ def test_the_block_is_handed_on(kind: Any, block: int | None, monkeypatch: pytes
     blocks: list[int | None] = []
     plain = contrastive.info_nce
     monkeypatch.setattr(contrastive, "info_nce", lambda *a, **k: blocks.append(k["block"]) or plain(*a, **k))
-    kind(block=block)(views(False), OUTPUT)
+    kind(block=block)(views(False), None)
     assert blocks == [block]
 
 
@@ -107,36 +104,31 @@ def test_weights_of_one_are_left_out() -> None:
     assert Candidates.gather(views(True), []).weights(None, 0.0) is None
 
 
-@pytest.mark.parametrize("way", ["plain", "both views ask", "the weights are of logits"])
-def test_each_sampler_has_a_dose_of_its_own(way: str) -> None:
+@pytest.mark.parametrize("kind", [Contrastive, NTXent])
+def test_the_dose_of_a_sampler_is_the_slope_of_the_loss_by_the_log_of_its_weight(kind: Any) -> None:
     """Whatever the order of samplers of all anchors and of one; a bank that has nothing yet has 0."""
-    plain, both, made = way != "the weights are of logits", way == "both views ask", views(True, rows=5)
-    samplers: dict[str, NegativeSampler | None] = {"many": GaussianNegatives(2.0, weight=0.5), "bank": MemoryBank(3)}
-    samplers |= {"each": OfEachAnchor(0.3)} if plain else {}
-    samplers["few"] = GaussianNegatives(0.4)
-    objective: Any = {
-        "plain": lambda: Contrastive(0.3, samplers, hard_negative_weight=1.0),
-        "both views ask": lambda: NTXent(0.3, samplers),
-        "the weights are of logits": lambda: BinaryContrastive(0.3, samplers, SelfWeighting(0.1)),
-    }[way]()
+    samplers: dict[str, NegativeSampler] = {"many": GaussianNegatives(2.0, weight=0.5), "bank": MemoryBank(3)}
+    samplers |= {"each": OfEachAnchor(0.3), "few": GaussianNegatives(0.4), "own": OfEachAnchor()}
+    objective = kind(0.3, samplers)
+    objective.build(spec(width=4), services())
+    made = bare_views(*torch.randn(3, 5, 4, dtype=torch.float64))
+    doses = {name: (objective(made, None), objective.metrics[f"dose/{name}"].item())[1] for name in samplers}
+    for name, sampler in samplers.items():
+        weight, losses = sampler.weight, []
+        for change in (1e-4, -1e-4):
+            sampler.weight = weight * math.exp(change)
+            losses.append(objective(made, None).item())
+        sampler.weight = weight
+        assert doses[name] == pytest.approx((losses[0] - losses[1]) / 2e-4, rel=1e-4)
+    assert doses["bank"] == 0 < doses["few"]
+
+
+def test_weights_of_logits_are_in_the_dose() -> None:
+    made = bare_views(*torch.randn(2, 5, 4))
+    objective = BinaryContrastive(0.3, {"noise": GaussianNegatives(2.0)}, SelfWeighting(0.1))
     objective.build(spec(width=4), services())
     objective(made, None)
-    metrics = objective.metrics
-    inner = objective if way == "plain" else objective.contrast
-    candidates, weights = inner.compared(made, None)
-    if both:
-        candidates = both_ways(candidates, made.anchor)
-        weights = candidates.weights(None, 0.0)
-    drawn = [sampler.sample(made.anchor.detach(), made.positive.detach()) for sampler in inner.negatives.values()]
-    queries = torch.cat([made.anchor, made.positive]) if both else made.anchor
-    if plain:  # the columns have the draws of one anchor last
-        lengths = {"many": 10, "bank": 0, "few": 2, "each": 2}
-        parts = weights[:, len(candidates.keys) :].split(list(lengths.values()), dim=1)
-        of_each = dict(zip(lengths, parts, strict=True))
-        weights = torch.cat([weights[:, : len(candidates.keys)], *(of_each[name] for name in samplers)], dim=1)
-        drawn = [torch.cat([part, part])[: len(queries)] if part.ndim == 3 else part for part in drawn]
-    expected = dose(queries, candidates.keys, candidates.positives.tolist(), drawn, 0.3, weights, not plain)
-    found = {name: metrics[f"dose/{name}"].item() for name in samplers}
-    assert found == pytest.approx(dict(zip(samplers, expected, strict=True)), rel=1e-4)
-    assert found["bank"] == 0 < found["few"]
-    assert not any(value.requires_grad for value in metrics.values())
+    _, weights = objective.contrast.compared(made, None)
+    drawn = objective.contrast.negatives["noise"].sample(made.anchor, made.positive)
+    (expected,) = dose(made.anchor, made.positive, list(range(5)), [drawn], 0.3, weights, multiplied=True)
+    assert objective.metrics["dose/noise"].item() == pytest.approx(expected, rel=1e-4)

@@ -22,8 +22,8 @@ from sentrep import (
     Views,
 )
 from sentrep.functional import alignment
-from sentrep.objectives import Contrastive, MaskedLanguageModeling
-from sentrep.stability import SAM
+from sentrep.objectives import Contrastive, MaskedLanguageModeling, UncertaintyWeighted
+from sentrep.stability import AdversarialWeightPerturbation
 from sentrep.training.parameter_groups import parameter_groups
 from support import assert_resumes, quiet_trainer, text_batch, tiny_encoder, toy_data, toy_sentences
 
@@ -59,37 +59,18 @@ class Reversed(Objective):
         self.seen.append((self.step, sorted(views.extra)))
 
 
-class Both(Objective):
-    """Holds another objective."""
-
-    def __init__(self, inner: Objective) -> None:
-        super().__init__()
-        self.inner = inner
-        self.reads_tokens, self.projects_extra = inner.reads_tokens, inner.projects_extra
-
-    def build(self, spec: EncoderSpec, services: EncoderServices) -> None:
-        self.inner.build(spec, services)
-
-    def extra_inputs(self, batch: TextBatch) -> dict[str, TokenBatch]:
-        return self.inner.extra_inputs(batch)
-
-    def forward(self, views: Views, batch: TextBatch) -> Tensor:
-        return 2 * self.inner(views, batch)
-
-
 def test_objectives_with_equal_keys_see_their_own_inputs() -> None:
-    terms: dict[str, Objective | None] = {"a": Reversed(3), "b": Reversed(5), "both": Both(Reversed(4))}
+    nested = Reversed(4)
+    terms: dict[str, Any] = {"a": Reversed(3), "b": Reversed(5), "both": UncertaintyWeighted({"c": nested})}
     module = SentRepModule(tiny_encoder(), terms, head=ProjectionHead(out_features=7))
     quiet_trainer(max_steps=2).fit(module, toy_data())
-    inner = module.objectives.terms["both"].inner
-    for objective, name, words in ((terms["a"], "a", 3), (terms["b"], "b", 5), (inner, "both", 4)):
-        assert isinstance(objective, Reversed)
+    for objective, name, words in ((terms["a"], "a", 3), (terms["b"], "b", 5), (nested, "both.c", 4)):
         assert (objective.name, objective.step) == (name, 2)
         (output,) = objective.views.extra.values()
         assert output.token_states.shape[1] >= words
         assert objective.views.projected["first"].shape == (4, 7)
-        assert objective.seen == ([] if name == "both" else [(0, ["first"]), (1, ["first"])])
-    assert not torch.equal(terms["a"].views.projected["first"], terms["b"].views.projected["first"])  # type: ignore[union-attr]
+        assert objective.seen == [(0, ["first"]), (1, ["first"])]
+    assert not torch.equal(terms["a"].views.projected["first"], terms["b"].views.projected["first"])
 
 
 def test_vectors_are_projected_only_where_they_are_asked_for() -> None:
@@ -107,21 +88,21 @@ def test_vectors_are_projected_only_where_they_are_asked_for() -> None:
 def test_own_parameters_have_their_own_settings() -> None:
     terms: dict[str, Objective | None] = {
         "a": Reversed(options={"lr": 0.5}, tied=True),
-        "b": Both(Reversed(options={"weight_decay": 0.3})),
+        "b": UncertaintyWeighted({"inner": Reversed(options={"weight_decay": 0.3})}),
         "c": Contrastive(),
     }
     module = SentRepModule(tiny_encoder(), terms, head=ProjectionHead())
     groups = parameter_groups(module)
     options = [{key: value for key, value in group.items() if key != "params"} for group in groups]
     free = {"weight_decay": 0.0}
-    assert options == [{}, free, {"lr": 0.5}, {"lr": 0.5, **free}, {"weight_decay": 0.3}, free]
+    assert options == [{}, free, {"lr": 0.5}, {"lr": 0.5, **free}, {"lr": 1e-3, **free}, {"weight_decay": 0.3}, free]
     listed = [parameter for group in groups for parameter in group["params"]]
     assert len(listed) == len({*listed}) == len([*module.parameters()])
     assert {*groups[0]["params"], *groups[1]["params"]} == {*module.encoder.parameters()}
-    assert module.objectives.terms["b"].inner.layer.weight in {*groups[4]["params"]}
+    assert module.objectives.terms["b"].sum.terms["inner"].layer.weight in {*groups[5]["params"]}
 
 
-@pytest.mark.parametrize("optimizer", [ADAMW, lambda groups: SAM(groups, ADAMW)])
+@pytest.mark.parametrize("optimizer", [ADAMW, lambda groups: AdversarialWeightPerturbation(groups, ADAMW)])
 def test_training_with_own_settings_resumes_exactly(tmp_path: Path, optimizer: Any) -> None:
     """With a rate of 0 the objective's parameters stay; the schedule acts on every group's own rate."""
 

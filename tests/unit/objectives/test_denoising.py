@@ -19,7 +19,7 @@ from sentrep.decoders import RealTokens
 from sentrep.objectives import Denoising, UncertaintyWeighted, denoising
 from sentrep.types import TokenBatch
 from sentrep.views import EncodedViews, TokenDeletion, TokenShuffling, WordRepetition
-from support import assert_resumes, assert_same, assert_same_gradients, text_batch, tiny_encoder, toy_sentences
+from support import assert_resumes, assert_same, assert_same_gradients, plugged, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(16)
 SMALL: dict[str, Any] = {"layers": 2, "heads": 2, "feed_forward": 48, "dropout": 0.0}
@@ -80,6 +80,8 @@ def test_loss_and_gradient_equal_the_plain_way(case: str, monkeypatch: pytest.Mo
     module = SentRepModule(encoder, {"denoising": Denoising(**{**SMALL, **how})}, head=head, views=maker).double()
     objective: Any = module.objectives.terms["denoising"]
     objective.chunk = 7
+    with torch.no_grad():  # a token that is often named
+        objective.lm_head.model.cls.predictions.bias[batch.anchor.input_ids[0, 1]] = 0.5
     for tokens in () if known else (batch.anchor, batch.positive):
         tokens.lengths = None  # type: ignore[union-attr]
     seen = noisy_inputs(monkeypatch)
@@ -93,7 +95,10 @@ def test_loss_and_gradient_equal_the_plain_way(case: str, monkeypatch: pytest.Mo
     memory = views.extra["denoising.tokens_deleted"].embedding if objective.token_deletion else views.anchor
     decoder = torch_decoder(objective.decoder, objective.init_args["activation"])
     states = run(decoder, RealTokens.of(mask).unpack(seen[0]), mask, memory, causal=objective.causal)
-    expected = denoising_loss(objective.lm_head(states), ids, mask)
+    logits = objective.lm_head(states)
+    expected = denoising_loss(logits, ids, mask)
+    right = (logits.argmax(-1) == ids)[mask.bool()].float().mean()
+    torch.testing.assert_close(objective.metrics["accuracy"], right, check_dtype=False)
     others = [parameter for name, parameter in module.named_parameters() if "decoder." not in name]
     assert_same_gradients(loss, expected, others)
     loss.backward()
@@ -109,31 +114,16 @@ def test_the_noise_is_a_dropout_in_training_and_in_evaluation(monkeypatch: pytes
         assert (seen[-1] != 0).float().mean().item() == pytest.approx(0.175, abs=0.02), "noise is the task"
 
 
-def test_accuracy_counts_the_tokens_that_are_named() -> None:
-    encoder = tiny_encoder(dropout=0.0)
-    module = built(encoder, noise=0.0)
-    objective: Any = module.objectives.terms["denoising"]
-    batch = text_batch(encoder, SENTENCES[:4])
-    with torch.no_grad():  # a head that names the first sentence's second token, whatever it reads
-        for parameter in objective.decoder.parameters():
-            parameter.zero_()
-        wanted = int(batch.anchor.input_ids[0, 1])
-        objective.lm_head.model.cls.predictions.bias[wanted] = 100.0
-    step(module, batch)
-    real = batch.anchor.input_ids[batch.anchor.attention_mask.bool()]
-    assert objective.metrics["accuracy"].item() == pytest.approx((real == wanted).float().mean().item())
-    assert objective.metrics["accuracy"] > 0
-
-
 def test_deletion_removes_what_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = TokenBatch(
         torch.tensor([[1, 10, 11, 12, 2, 0], [1, 20, 21, 22, 23, 2]]), torch.tensor([[1] * 5 + [0], [1] * 6])
     )
-    draws = torch.tensor([[0.9, 0.1, 0.7, 0.2, 0.0, 0.9], [0.0, 0.2, 0.3, 0.1, 0.25, 0.0]])
+    draws = torch.tensor([[0.9, 0.5, 0.7, 0.2, 0.0, 0.9], [0.0, 0.2, 0.3, 0.1, 0.25, 0.0]])
     monkeypatch.setattr(torch, "rand", lambda *_, **__: draws.clone())
-    short = denoising.delete_tokens(tokens, 0.5, (1, 1), 0)
+    objective = plugged(Denoising(**SMALL, token_deletion=0.4), tiny_encoder())
+    (short,) = objective.extra_inputs(TextBatch(tokens, None, None, torch.arange(2))).values()
     left = [ids[:length].tolist() for ids, length in zip(short.input_ids, short.attention_mask.sum(1), strict=True)]
-    assert left == [[1, 11, 2], [1, 21, 2]]  # 21 drew the most
+    assert left == [[1, 10, 11, 2], [1, 21, 2]]  # 21 drew the most
 
 
 def test_views_of_other_sentences_are_refused(encoder: SentenceEncoder) -> None:
@@ -142,21 +132,6 @@ def test_views_of_other_sentences_are_refused(encoder: SentenceEncoder) -> None:
     _, views = step(module, batch)
     with pytest.raises(InputError, match="positive_output of the views"):
         module.objectives(dataclasses.replace(views, positive_output=views.positive_output[:2]), batch)
-
-
-def test_tokens_are_deleted_within_the_frame_and_one_stays() -> None:
-    encoder = tiny_encoder(pooling="mask", prompt='"[X]" means [MASK].')
-    before, after = encoder.spec(seed=0).frame
-    tokens = text_batch(encoder, SENTENCES * 30).anchor
-    torch.manual_seed(0)
-    short = denoising.delete_tokens(tokens, 0.6, (before, after), encoder.tokenize.pad_token_id)
-    own, left = (each.attention_mask.sum(1) - before - after for each in (tokens, short))
-    assert left.min() == 1
-    assert (left / own).mean().item() == pytest.approx(0.4, abs=0.03)
-    for row, count in enumerate(left.tolist()):
-        ids = short.input_ids[row, : before + count + after].tolist()
-        assert ids[:before] == encoder.tokenize.prefix
-        assert ids[len(ids) - after :] == encoder.tokenize.suffix
 
 
 def both_kinds() -> SentRepModule:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 from typing import Any
 
 import lightning
@@ -15,18 +14,14 @@ from torch.optim import SGD, AdamW
 from sentrep import InputError, NegativeSampler, SentenceEncoder, SentRepModule, TextBatch
 from sentrep.objectives import Contrastive
 from sentrep.random import step_draws
-from sentrep.stability import SAM, AdversarialWeightPerturbation
+from sentrep.stability import SAM
 from sentrep.stability.replay import calls_again
-from sentrep.training.parameter_groups import parameter_groups
-from sentrep.views import FGSM, EncodedViews, GaussianNoise
+from sentrep.views import EncodedViews, GaussianNoise
 from support import loader, quiet_trainer, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(32)
 BASE = functools.partial(SGD, lr=0.1)
 SAM_SGD = functools.partial(SAM, base_optimizer=BASE, rho=0.5)
-AWP_ADAMW = functools.partial(
-    AdversarialWeightPerturbation, base_optimizer=functools.partial(AdamW, lr=1e-3), gamma=0.01
-)
 
 
 class CountedNoise(NegativeSampler):
@@ -149,31 +144,6 @@ def test_both_closures_see_the_same_dropout_and_noise() -> None:
     for first, second in ((0, 1), (2, 3)):
         torch.testing.assert_close(words[first], words[second], rtol=0, atol=1e-7)
         torch.testing.assert_close(vectors[first], vectors[second], rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize(("augmentation", "passes"), [(GaussianNoise(), 2), (FGSM(), 4)])
-def test_awp_goes_with_noise_and_attacks_on_the_input(augmentation: Any, passes: int, encoder: SentenceEncoder) -> None:
-    before, seen = weights(encoder), []
-    encoder.register_forward_hook(lambda *_: seen.append(1))
-    run = quiet_trainer(limit_train_batches=1, precision="bf16-mixed")
-    run.fit(module(AWP_ADAMW, encoder, views=EncodedViews([augmentation])), loader(batches(encoder)))
-    assert len(seen) == passes
-    assert all(parameter.isfinite().all() for parameter in encoder.parameters())
-    assert not torch.equal(before[0], weights(encoder)[0])
-
-
-@pytest.mark.parametrize("optimizer", [SAM_SGD, AWP_ADAMW], ids=["sam", "awp"])
-def test_a_resumed_fit_equals_the_uninterrupted_one(optimizer: Any, tmp_path: Path) -> None:
-    whole = module(optimizer)
-    quiet_trainer(max_epochs=2).fit(whole, loader(batches(whole.encoder)))
-    first = module(optimizer)
-    run = quiet_trainer(max_epochs=1)
-    run.fit(first, loader(batches(first.encoder)))
-    run.save_checkpoint(tmp_path / "half.ckpt")
-    second = SentRepModule.load_from_checkpoint(tmp_path / "half.ckpt")
-    assert isinstance(second.optimizer(parameter_groups(second)), optimizer.func)
-    quiet_trainer(max_epochs=2).fit(second, loader(batches(second.encoder)), ckpt_path=tmp_path / "half.ckpt")
-    assert_equal(weights(second), weights(whole))
 
 
 def test_half_precision_with_a_scaler_is_refused_before_the_first_step() -> None:

@@ -16,7 +16,6 @@ from sentrep.views import (
     EncodedViews,
     GaussianNoise,
     Perturbation,
-    SpanCutoff,
     TokenCutoff,
     TokenShuffling,
 )
@@ -93,17 +92,6 @@ def test_only_the_tokens_concerned_are_changed(perturbs: Any, encoder: SentenceE
     words, plain = words_read(encoder, EncodedViews([GaussianNoise(0.1)], perturbs), batch)
     concerned = torch.tensor([perturbs == "both"] * 4 + [True] * 4 + [False] * 4)[:, None]
     assert torch.equal((words != plain).any(-1), concerned & tokens.attention_mask.bool())
-
-
-@pytest.mark.parametrize("augmentation", [TokenCutoff(0.9), SpanCutoff(0.9), TokenShuffling()])
-def test_special_tokens_and_prompt_are_spared(augmentation: Perturbation) -> None:
-    encoder = tiny_encoder(pooling="mask", prompt='"[X]" means [MASK].')
-    batch = text_batch(encoder, SENTENCES[:6])
-    words, plain = words_read(encoder, EncodedViews([augmentation]), batch)
-    touched = (words != plain).any(-1)[len(batch) :]
-    assert touched.any(1).all()
-    before, after = len(encoder.tokenize.prefix), len(encoder.tokenize.suffix)
-    assert not (touched & ~batch.anchor.own((before, after))).any()
 
 
 def test_augmentations_are_applied_in_order(encoder: SentenceEncoder) -> None:

@@ -12,7 +12,7 @@ from sentrep import InputError, SentenceEncoder, SentRepModule
 from sentrep.encoder import Prompt
 from sentrep.objectives import Contrastive
 from sentrep.types import Need
-from sentrep.views import EncodedViews, TokenCutoff, WordRepetition
+from sentrep.views import EncodedViews, SpanCutoff, TokenCutoff, TokenShuffling, WordRepetition
 from support import plugged, text_batch, tiny_encoder, toy_sentences
 
 OWN = '"[X]" means [MASK].'
@@ -73,8 +73,8 @@ def test_vectors_and_gradients_are_those_of_two_encoders(
 
 def test_augmentations_spare_the_words_of_either_prompt() -> None:
     encoder = prompted(OWN, False)
-    maker = EncodedViews([WordRepetition(1.0), TokenCutoff(0.9)], "both", positive_prompt=OTHERS[0])
-    plugged(maker, encoder)
+    augmentations = [WordRepetition(1.0), TokenCutoff(0.9), SpanCutoff(0.5), TokenShuffling()]
+    maker = plugged(EncodedViews(augmentations, "both", positive_prompt=OTHERS[0]), encoder)
     seen: list[Any] = []
     with encoder.register_forward_pre_hook(lambda module, arguments: seen.extend(arguments)):
         maker(encoder, text_batch(encoder, TEXTS[0]), {})
