@@ -7,13 +7,11 @@ from collections.abc import Mapping
 
 from jsonargparse.typing import PositiveInt
 
-from sentrep.data.augmentation.model_options import Generation
 from sentrep.errors import InputError
 from sentrep.io.paths import check_target
 
 ROWS = 1024
 """Rows of a shard, sorted by length among themselves; a kill loses one shard."""
-GENERATION = Generation()
 
 
 def backtranslate(
@@ -24,11 +22,12 @@ def backtranslate(
     backward: str,
     column: str | None = None,
     batch_size: PositiveInt = 64,
+    beams: PositiveInt = 4,
+    max_tokens: PositiveInt = 256,
     forward_prefix: str = "",
     backward_prefix: str = "",
     device: str | None = None,
     overwrite: bool = False,
-    generation: Generation = GENERATION,
 ) -> None:
     """Translate every sentence of a file into another language and back; write the pairs.
 
@@ -45,11 +44,12 @@ def backtranslate(
         backward: model back, such as Helsinki-NLP/opus-mt-zh-en.
         column: name of the column with the sentences.
         batch_size: sentences at a time.
+        beams: width of the beam search; 1 is greedy.
+        max_tokens: longer sentences are left out, as are those above the model's own limit.
         forward_prefix: text before every sentence that the model wants, such as >>cmn<<.
         backward_prefix: the same for the model back.
         device: cpu, cuda, cuda:1, ...; by default a GPU if the machine has one.
         overwrite: replace an output that is there already, or the beginning of other work.
-        generation: how the models translate.
 
     Raises:
         InputError: for anything wrong with the files, the models, the settings or the device.
@@ -62,7 +62,7 @@ def backtranslate(
 
     from sentrep.data.augmentation.backtranslation import back_translate, in_batches
     from sentrep.data.augmentation.finished_pairs import FinishedShards
-    from sentrep.data.augmentation.translation import Translator, settings_of
+    from sentrep.data.augmentation.translation import Translator
     from sentrep.data.files import PAIR, sentences_of
     from sentrep.data.text import open_text
     from sentrep.io.chunks import chunks_of
@@ -75,11 +75,12 @@ def backtranslate(
     rows = sum(1 for _ in text.rows)  # an unreadable line shows here, before hours of work
     if not rows:
         raise InputError(f"{text.name}: no sentences in it; nothing was written")
-    there = Translator(forward, generation, device=device, prefix=forward_prefix)
-    back = Translator(backward, generation, device=device, prefix=backward_prefix)
+    there = Translator(forward, beams, max_tokens, device=device, prefix=forward_prefix)
+    back = Translator(backward, beams, max_tokens, device=device, prefix=backward_prefix)
     models = {"forward": there.fingerprint, "backward": back.fingerprint, "prefixes": [forward_prefix, backward_prefix]}
-    shards = FinishedShards(output, {"text": text.fingerprint, **models, **settings_of(generation, device)}, overwrite)
-    parts = enumerate(chunks_of(enumerate(sentences_of(row)[0] for row in text.rows), ROWS))
+    how = {"beams": beams, "max_tokens": max_tokens, "dtype": str(there.dtype).removeprefix("torch.")}
+    shards = FinishedShards(output, {"text": text.fingerprint, **models, **how}, overwrite)
+    parts = enumerate(chunks_of((sentences_of(row)[0] for row in text.rows), ROWS))
     for number, part in track(parts, "Translating", math.ceil(rows / ROWS), console=Console(stderr=True)):
         if number not in shards:
             shards.add(number, in_batches(part, batch_size, lambda batch: back_translate(batch, there, back)))

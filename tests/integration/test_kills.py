@@ -31,7 +31,7 @@ COMMANDS = {
     ],
     "encode": ["model", "--input", "many.txt", "--overwrite", "true", "--output"],
     "backtranslate": [
-        "--input", "lines.txt", "--forward", "there", "--backward", "back", "--generation.beams", "2",
+        "--input", "lines.txt", "--forward", "there", "--backward", "back", "--beams", "2",
         "--overwrite", "true", "--output",
     ],
 }  # fmt: skip

@@ -13,33 +13,29 @@ from sentrep.io.chunks import chunks_of
 BLANK = "blank in the input"
 EMPTY = "empty"
 
-Translate = Callable[[Sequence[str], tuple[int, ...]], list[Translation]]
-"""A `Translator`: sentences and what to draw from, to translations."""
+Translate = Callable[[Sequence[str]], list[Translation]]
+"""A `Translator`: sentences to translations."""
 
 
-def back_translate(rows: Sequence[tuple[int, str]], forward: Translate, backward: Translate) -> list[dict[str, Any]]:
-    """Rows with their back-translations and verdicts.
+def back_translate(sentences: Sequence[str], forward: Translate, backward: Translate) -> list[dict[str, Any]]:
+    """Sentences with their back-translations and verdicts.
 
     Args:
-        rows: numbers of rows and their sentences, preferably of similar lengths.
+        sentences: preferably of similar lengths.
         forward: into the pivot language.
         backward: and back.
 
     Examples:
-        >>> def upper(sentences, draw):
+        >>> def upper(sentences):
         ...     return [Translation(sentence.upper(), None) for sentence in sentences]
-        >>> rows = [(7, "hello"), (9, "")]
-        >>> [tuple(row.values()) for row in back_translate(rows, upper, upper)]
+        >>> [tuple(row.values()) for row in back_translate(["hello", ""], upper, upper)]
         [('hello', 'HELLO', 'kept'), ('', '', 'blank in the input')]
     """
-    results = [Translation(sentence, None if sentence.strip() else BLANK) for _, sentence in rows]
-    first = min(number for number, _ in rows)
-    for leg, translate in enumerate((forward, backward)):
-        if given := [index for index, (text, problem) in enumerate(results) if text and problem is None]:
-            translations = translate([results[index].text for index in given], (first, leg))
-            for index, translation in zip(given, translations, strict=True):
-                results[index] = translation
-    sentences = [sentence for _, sentence in rows]
+    results = [Translation(sentence, None if sentence.strip() else BLANK) for sentence in sentences]
+    for translate in (forward, backward):
+        if given := [place for place, (text, problem) in enumerate(results) if text and problem is None]:
+            for place, translation in zip(given, translate([results[place].text for place in given]), strict=True):
+                results[place] = translation
     return [
         {**dict(zip(PAIR, (sentence, text), strict=True)), VERDICT: problem or (KEPT if text.strip() else EMPTY)}
         for sentence, (text, problem) in zip(sentences, results, strict=True)
@@ -47,19 +43,17 @@ def back_translate(rows: Sequence[tuple[int, str]], forward: Translate, backward
 
 
 def in_batches(
-    rows: Sequence[tuple[int, str]],
-    size: int,
-    finish: Callable[[Sequence[tuple[int, str]]], list[dict[str, Any]]],
+    sentences: Sequence[str], size: int, finish: Callable[[Sequence[str]], list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Finished rows in their order; they are finished in batches of sentences of like lengths, the longest first.
+    """Finished rows in the order of their sentences; batches have sentences of like lengths, the longest first.
 
     Args:
-        rows: of a shard.
+        sentences: of a shard.
         size: of a batch.
         finish: a batch to its finished rows.
     """
-    order = sorted(range(len(rows)), key=lambda place: -len(rows[place][1]))
+    order = sorted(range(len(sentences)), key=lambda place: -len(sentences[place]))
     found: dict[int, dict[str, Any]] = {}
     for batch in chunks_of(order, size):
-        found |= zip(batch, finish([rows[place] for place in batch]), strict=True)
-    return [found[place] for place in range(len(rows))]
+        found |= zip(batch, finish([sentences[place] for place in batch]), strict=True)
+    return [found[place] for place in range(len(sentences))]

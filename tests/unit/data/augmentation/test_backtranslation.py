@@ -9,37 +9,18 @@ from sentrep.data.augmentation.backtranslation import BLANK, EMPTY, back_transla
 from sentrep.data.augmentation.finished_pairs import KEPT
 from sentrep.data.augmentation.translation import TOO_LONG, UNFINISHED, Translation
 
-Draw = tuple[int, ...]
-
-
-def corpus(count: int) -> list[tuple[int, str]]:
-    draw = random.Random(count)
-    texts = [" ".join(draw.choices(["one", "three", "seventeen"], k=draw.randint(1, 9))) for _ in range(count)]
-    return [(number, "" if number % 11 == 5 else text) for number, text in enumerate(texts)]
-
 
 def test_rows_come_back_in_order_from_batches_of_like_lengths() -> None:
-    batches: list[list[int]] = []
+    draw = random.Random(1)
+    corpus = [" ".join(draw.choices(["one", "three", "seventeen"], k=draw.randint(0, 9))) for _ in range(100)]
+    lengths: list[int] = []
 
-    def finish(rows: Sequence[tuple[int, str]]) -> list[dict[str, int]]:
-        batches.append([len(sentence) for _, sentence in rows])
-        return [{"row": number} for number, _ in rows]
+    def finish(batch: Sequence[str]) -> list[dict[str, str]]:
+        lengths.extend(map(len, batch))
+        return [{"sentence": sentence} for sentence in batch]
 
-    found = in_batches(corpus(100), 7, finish)
-    assert [row["row"] for row in found] == list(range(100))
-    lengths = [len(sentence) for _, sentence in corpus(100)]
-    assert [length for batch in batches for length in batch] == sorted(lengths, reverse=True)
-
-
-def test_a_batch_draws_from_its_first_row_and_the_direction() -> None:
-    drawn: list[Draw] = []
-
-    def translate(sentences: Sequence[str], draw: Draw) -> list[Translation]:
-        drawn.append(draw)
-        return [Translation(text.upper(), None) for text in sentences]
-
-    back_translate(corpus(9)[3:5], translate, translate)
-    assert drawn == [(3, 0), (3, 1)]
+    assert [row["sentence"] for row in in_batches(corpus, 7, finish)] == corpus
+    assert lengths == sorted(map(len, corpus), reverse=True)
 
 
 def test_every_verdict() -> None:
@@ -49,16 +30,15 @@ def test_every_verdict() -> None:
     }  # fmt: skip
     problems = {"long": TOO_LONG, "no pivot": UNFINISHED}
 
-    def forward(sentences: Sequence[str], draw: Draw) -> list[Translation]:
+    def forward(sentences: Sequence[str]) -> list[Translation]:
         return [Translation("" if text == "way out" else f"<{text}>", problems.get(text)) for text in sentences]
 
-    def backward(sentences: Sequence[str], draw: Draw) -> list[Translation]:
+    def backward(sentences: Sequence[str]) -> list[Translation]:
         assert not {"<long>", "<no pivot>", ""} & set(sentences)
         back = [answers[text[1:-1]] or "" for text in sentences]
         return [Translation(text, UNFINISHED if text == "loop loop" else None) for text in back]
 
-    rows = [(number, text) for number, text in enumerate([*answers, " "])]
-    found = back_translate(rows, forward, backward)
+    found = back_translate([*answers, " "], forward, backward)
     assert [row["verdict"] for row in found] == [
         KEPT, KEPT, EMPTY, EMPTY, TOO_LONG, UNFINISHED, EMPTY, UNFINISHED, BLANK,
     ]  # fmt: skip

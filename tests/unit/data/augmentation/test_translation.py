@@ -7,12 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 from marian import save_tiny_marian
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, T5Config, T5ForConditionalGeneration
 
 from sentrep.data import toy
-from sentrep.data.augmentation.model_options import Generation
 from sentrep.data.augmentation.translation import TOO_LONG, UNFINISHED, Translator
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
@@ -30,7 +28,7 @@ def sentences() -> list[str]:
 
 @pytest.mark.parametrize("beams", [1, 3])
 def test_a_batch_is_translated_like_its_sentences_alone(marian: str, sentences: list[str], beams: int) -> None:
-    translations = Translator(marian, Generation(beams=beams))(sentences)
+    translations = Translator(marian, beams)(sentences)
     model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(marian), AutoTokenizer.from_pretrained(marian)
     longest = max(len(tokenizer(sentence)["input_ids"]) for sentence in sentences)
     room = min(2 * longest + 16, 63)
@@ -46,25 +44,13 @@ def test_a_batch_is_translated_like_its_sentences_alone(marian: str, sentences: 
     assert {translated.problem for translated in seen} == {None, UNFINISHED}
 
 
-def test_sampling_follows_seed_and_batch_and_leaves_the_random_state_alone(marian: str, sentences: list[str]) -> None:
-    translate = Translator(marian, Generation(sample=True, seed=3))
-    state = torch.get_rng_state()
-    first = translate(sentences, (5, 0))
-    assert torch.equal(torch.get_rng_state(), state)
-    torch.rand(3)
-    assert translate(sentences, (5, 0)) == first
-    assert translate(sentences, (5, 1)) != first
-    assert Translator(marian, Generation(sample=True, seed=4))(sentences, (5, 0)) != first
-    assert Translator(marian, Generation(sample=True, seed=3, temperature=0.2))(sentences, (5, 0)) != first
-
-
 def test_long_sources_are_left_out_not_cut(marian: str, sentences: list[str]) -> None:
     long = " ".join(sentences * 5)  # above the 64 positions of the model
     results = Translator(marian)([sentences[0], long, sentences[1]])
     assert [result.problem == TOO_LONG for result in results] == [False, True, False]
     assert results[1].text == ""
     assert results[0] == Translator(marian)(sentences[:2])[0]
-    assert {result.problem for result in Translator(marian, Generation(max_tokens=3))(sentences)} == {TOO_LONG}
+    assert {result.problem for result in Translator(marian, max_tokens=3)(sentences)} == {TOO_LONG}
 
 
 def test_prefix_comes_before_every_sentence(marian: str, sentences: list[str]) -> None:
@@ -80,13 +66,7 @@ def test_other_sequence_to_sequence_models_work(tmp_path: Path, sentences: list[
     special = {"pad_token_id": 0, "eos_token_id": 3, "decoder_start_token_id": 0}
     sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "vocab_size": 4000}
     T5ForConditionalGeneration(T5Config(**sizes, **special)).save_pretrained(tmp_path)
-    assert len(Translator(str(tmp_path), Generation(beams=2))(sentences)) == len(sentences)
-
-
-def test_bfloat16(marian: str, sentences: list[str]) -> None:
-    translate = Translator(marian, Generation(dtype="bfloat16"))
-    assert len(translate(sentences)) == len(sentences)
-    assert translate.fingerprint == Translator(marian).fingerprint
+    assert len(Translator(str(tmp_path), beams=2)(sentences)) == len(sentences)
 
 
 def test_the_fingerprint_is_that_of_the_weights_and_of_the_settings(marian: str, tmp_path: Path) -> None:
