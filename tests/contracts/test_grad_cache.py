@@ -11,7 +11,7 @@ from plugins import SMALL, VIEWS, behind, objectives
 from samplers import DRAWN, KINDS
 from torch import Tensor, nn
 
-from sentrep import InputError, Objective, SentRepModule, TextBatch, Views, negatives
+from sentrep import Objective, SentRepModule, negatives
 from sentrep.encoder.compute import recompute
 from sentrep.objectives import Alignment, Contrastive, Denoising, MaskedLanguageModeling, Uniformity, denoising
 from sentrep.stability import SAM
@@ -206,24 +206,6 @@ def test_each_group_runs_once_and_once_more_and_a_frozen_model_once(teacher: str
     loss_and_gradients(module, text_batch(encoder, ANCHORS, POSITIVES))
     assert seen[0] == [5, 5, 5, 5, 4, 4, 5, 5, 5, 5]
     assert len(seen[1]) == sum(-(-len(part) // 5) for part in (ANCHORS, POSITIVES))
-
-
-class TokenReader(Objective):
-    """A user's objective that reads what it did not ask for."""
-
-    def forward(self, views: Views, batch: TextBatch) -> Tensor:
-        states = views.anchor_output.token_states[:, : batch.anchor.attention_mask.shape[1]]
-        return (states * batch.anchor.attention_mask[:, :, None]).square().mean()
-
-
-class ForgetfulTokenReader(TokenReader):
-    reads_tokens = False
-
-
-def test_token_states_are_kept_for_whoever_reads_them() -> None:
-    assert_close(result({"term": TokenReader()}, chunk=5), result({"term": TokenReader()}), 1e-10)
-    with pytest.raises(InputError, match="reads_tokens"):
-        result({"term": ForgetfulTokenReader()}, chunk=5)
 
 
 @pytest.mark.parametrize("sam", [False, True])

@@ -19,19 +19,17 @@ SENTENCES = [*toy_sentences(30), "", "a bird", "a bird sings " * 40]
 TEMPLATE = '"[X]" means [MASK].'
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
-    "cls": ("bert", {}),
     "mean": ("roberta", {"modules": [Normalize()]}),
     "max": ("distilbert", {"modules": [Dense("tanh", 8)]}),
     "last": ("mpnet", {}),
     "mean_first_last": ("electra", {"modules": [Dense(), Normalize()]}),
-    "mean_embedding_last": ("bert", {"max_seq_length": 20}),
     "mean_last_two": ("albert", {"modules": [Flow(steps=2)]}),
-    "pooler": ("bert", {}),
+    "pooler": ("bert", {"max_seq_length": 20}),
     "mask": ("modernbert", {"prompt": TEMPLATE}),
     "mask, template off": ("roberta", {"prompt": Prompt(TEMPLATE, subtract=True), "modules": [Normalize()]}),
     "cls, convolutions": ("bert", {"modules": [ConvolutionalPooling((1, 3)), Dense()]}),
 }
-"""Every pooling, family and module, by the pooling's name."""
+"""Every kind of pooling, family and module, by the pooling's name."""
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -47,10 +47,7 @@ def test_no_two_sentences_share_a_place_and_none_is_cut(lengths: list[int]) -> N
 
 def test_the_lengths_of_real_sentences_fill_the_rows() -> None:
     lengths = np.clip(np.random.default_rng(0).normal(24, 8, 1024).astype(int), 4, 32).tolist()
-    best_fit(lengths, 128)
-    began = time.process_time()
     _, rows = best_fit(lengths, 128)
-    assert time.process_time() - began < 0.05  # 1 to 2 ms where nothing else runs
     assert sum(lengths) / (rows * 128) > 0.98
 
 
@@ -197,25 +194,8 @@ def test_a_family_that_cannot_be_packed_is_padded() -> None:
 
 
 def test_lengths_that_only_a_device_knows_are_padded() -> None:
-    encoder = tiny_encoder(dropout=0.0, pooling="mean")
-    shapes = [(4, 7), (1, 64)]
-    for lengths, shape in zip((None, LENGTHS), shapes, strict=True):
-        seen: list[torch.Size] = []
-        layer = encoder.backbone.encoder.layer[0]
-        hook = layer.register_forward_pre_hook(lambda module, arguments, seen=seen: seen.append(arguments[0].shape[:2]))
-        tokens = TokenBatch(torch.zeros_like(MASK), MASK, lengths)
-        if lengths is None:
-            swaps = torch.__future__.get_swap_module_params_on_conversion()
-            torch.__future__.set_swap_module_params_on_conversion(True)
-            try:
-                other = tiny_encoder(dropout=0.0, pooling="mean").to("meta")
-                other.backbone.encoder.layer[0].register_forward_pre_hook(
-                    lambda module, arguments, seen=seen: seen.append(arguments[0].shape[:2])
-                )
-                other(TokenBatch(tokens.input_ids.to("meta"), MASK.to("meta")))
-            finally:
-                torch.__future__.set_swap_module_params_on_conversion(swaps)
-        else:
-            encoder(tokens)
-        hook.remove()
-        assert seen == [torch.Size(shape)]
+    run = tiny_encoder().plan()
+    tokens = TokenBatch(torch.zeros_like(MASK, device="meta"), MASK.to("meta"))
+    assert run._rows(tokens).visible.shape == (4, 7)
+    assert run._rows(tokens).places is None
+    assert run._rows(replace(tokens, lengths=LENGTHS)).segments.shape == (1, 128)
