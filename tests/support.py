@@ -184,16 +184,24 @@ def forked(function: Callable[..., Any], *arguments: Any, said: str = os.devnull
     return process
 
 
-def forked_ranks(function: Callable[..., Any], *arguments: Any, **environment: str) -> list[BaseProcess]:
-    """Two processes of one run, as torchrun would start them; each writes into a file of its own, ``said-RANK.txt``."""
+def forked_ranks(
+    function: Callable[..., Any], *arguments: Any, nodes: int = 1, **environment: str
+) -> list[BaseProcess]:
+    """Two processes of one run, as torchrun would start them on one node or two.
+
+    Each writes into a file of its own, ``said-RANK.txt``.
+    """
     run = {
         "TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_USE_AGENT_STORE": "False", "GLOO_SOCKET_IFNAME": "lo",
-        "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0",
+        "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": str(2 // nodes),
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(*free_ports(1)),
     }  # fmt: skip
+    of_ranks = [{"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": "0"} for rank in ("0", "1")]
+    if nodes == 2:
+        of_ranks = [{"RANK": rank, "LOCAL_RANK": "0", "GROUP_RANK": rank} for rank in ("0", "1")]
     return [
-        forked(function, *arguments, said=f"said-{rank}.txt", **run, **environment, RANK=rank, LOCAL_RANK=rank)
-        for rank in ("0", "1")
+        forked(function, *arguments, said=f"said-{number}.txt", **run, **environment, **of_rank)
+        for number, of_rank in enumerate(of_ranks)
     ]
 
 

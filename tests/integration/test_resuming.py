@@ -122,11 +122,6 @@ def test_a_text_that_was_changed_in_place_is_refused(workplace: Path, capsys: py
     assert "--allow-changes" in capsys.readouterr().err
 
 
-def test_a_time_limit_leaves_a_checkpoint(workplace: Path) -> None:
-    assert fit("--trainer.max_steps=1000000", "--trainer.max_time=00:00:00:01", "--data.val=[]") == 0
-    assert (CHECKPOINTS / "last.ckpt").exists()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "name"),
@@ -303,7 +298,7 @@ KILLED = {
     "bf16": ["--trainer.precision=bf16-mixed"],
     "accumulated": ["--trainer.accumulate_grad_batches=2"],
     "a bank": [f"{BANK}=MemoryBank", f"{BANK}.size=8"],
-    "two processes": ["--trainer.strategy=ddp", "--trainer.devices=2", "--data.batch_size=2"],
+    "two nodes": ["--trainer.strategy=ddp", "--trainer.num_nodes=2", "--trainer.devices=1", "--data.batch_size=2"],
 }
 """Kinds of runs that are killed twice; the plain one is killed ten times, above, and from Python in
 `tests/unit/training/test_default_callbacks.py`."""
@@ -312,8 +307,8 @@ KILLED = {
 def run(words: list[str], name: str, kill_at: str = "") -> int:
     """Run ``sentrep fit`` in processes of its own, which are killed when the validation of a step begins."""
     words = ["fit", "-c", "run.yaml", STEADY, *words, f"--trainer.logger.name={name}", "--ckpt_path=last"]
-    if "--trainer.devices=2" in words:
-        process, other = forked_ranks(main, words, KILL_AT=kill_at)
+    if "--trainer.num_nodes=2" in words:
+        process, other = forked_ranks(main, words, nodes=2, KILL_AT=kill_at)
         process.join()
         other.join(0 if process.exitcode else 60)
         other.kill()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -68,17 +69,22 @@ def test_the_thesis_seeds_come_first_and_further_ones_are_always_the_same() -> N
 
 def test_a_recipe_and_its_variants_are_trained_tested_and_compared_once(here: list[str]) -> None:
     Path("over.yaml").write_text("model: {warmup_steps: 1}\n")
-    variants = ["--variant=small=--data.batch_size 2 -c 'over.yaml'"]
-    assert main([*FIT, *variants, "--seeds", "3,1"]) == 0
-    names = [f"{label}/{seed}" for seed in (3, 1) for label in ("run", "small")]
-    assert here == [f"{what} {name}" for name in names for what in ("fit", "test")]
+    unfinished = [Path("runs/run", name) for name in (".report.svg.0123abcd.tmp", "run/seed-19984/.x.0123abcd.tmp")]
+    other = Path("runs/run/version_0/.last.ckpt.0123abcd.tmp")  # of a single run, which may be at work
+    for place in (*unfinished, other):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+    words = [*FIT, "--variant=small=--data.batch_size 2 -c 'over.yaml'", "--seeds"]
+    assert main([*words, "1"]) == 0
+    assert here == [f"{what} {label}/19984" for label in ("run", "small") for what in ("fit", "test")]
+    assert [place for place in (*unfinished, other) if place.exists()] == [other]
     for label in ("run", "small"):
-        folder = Path("runs/run", label, "seed-3")
+        folder = Path("runs/run", label, "seed-19984")
         config = yaml.safe_load((folder / "config.yaml").read_text())
-        assert (config["seed_everything"], config["data"]["seed"]) == (3, 3)
+        assert (config["seed_everything"], config["data"]["seed"]) == (19984, 19984)
         assert config["data"]["batch_size"] == (2 if label == "small" else 4)
         assert config["model"]["warmup_steps"] == int(label == "small")
-        assert json.loads((folder / RECORD).read_text())["seed"] == 3
+        assert json.loads((folder / RECORD).read_text())["seed"] == 19984
         frame = pd.read_parquet(folder / SCORES)
         model = SentenceEncoder.from_pretrained(folder / "model")
         pairs = load_sts("dev.csv")
@@ -86,14 +92,16 @@ def test_a_recipe_and_its_variants_are_trained_tested_and_compared_once(here: li
         np.testing.assert_allclose(frame["cosine"], expected, rtol=0, atol=1e-6)
         np.testing.assert_array_equal(frame["gold"], pairs.scores)
     report = Path("runs/run/report.md").read_text()
-    assert "\n\nsmall: data corpus.txt, steps 2 to 4, flags --data.batch_size 2 --model.warmup_steps 1.\n" in report
+    assert re.search(
+        r"\n\nsmall: data corpus.txt, steps \d, flags --data.batch_size 2 --model.warmup_steps 1.\n", report
+    )
     here.clear()
-    assert main([*FIT, *variants, "--seeds", "3,1"]) == 0
+    assert main([*words, "2"]) == 0
+    assert here == [f"{what} {label}/5838" for label in ("run", "small") for what in ("fit", "test")]
+    assert Path("runs/run/report.md").read_text() != report
+    here.clear()
+    assert main([*words, "1"]) == 0
     assert here == []
-    assert Path("runs/run/report.md").read_text() == report
-    assert main([*FIT, *variants, "--seeds", "3,1,2"]) == 0
-    assert {name.split()[1] for name in here} == {"run/2", "small/2"}
-    assert main([*FIT, *variants, "--seeds", "3,1"]) == 0
     assert Path("runs/run/report.md").read_text() == report  # of the seeds asked for
 
 
@@ -221,17 +229,6 @@ def test_a_run_trains_and_is_tested_in_processes_of_their_own(workplace: Path) -
     assert (folder / SCORES).exists()
 
 
-def test_files_that_a_killed_command_was_writing_are_removed(here: list[str]) -> None:
-    names = ("run/.report.svg.0123abcd.tmp", "run/run/seed-3/.scores.parquet.0123abcd.tmp")
-    other = Path("runs/run/version_0/.last.ckpt.0123abcd.tmp")  # of a single run, which may be at work
-    places = [other, *(Path("runs", name) for name in names)]
-    for place in places:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.touch()
-    assert main([*FIT, "--seeds", "3,1"]) == 0
-    assert [place for place in places if place.exists()] == [other]
-
-
 def test_of_two_commands_one_works_and_ctrl_c_ends_it(
     here: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -300,20 +297,11 @@ def test_the_rows_of_a_table_stand_beside_what_the_paper_printed(
     cells = {label: row for label, *row in table_rows(Path("runs/table-over/report.md"))}
     assert "61.30" in cells["glove"]
     assert cells["noise-0.8"][5:7] == ["74.80 ± 1.20", "-2.40 ± 1.30"]
-    assert main([*words, "--row", "whole,noise-0.8"]) == 0  # finished
-    assert [label for label, *_ in table_rows(Path("runs/table-over/report.md"))[2:]] == ["whole", "noise-0.8"]
-
-
-@pytest.mark.slow
-def test_what_a_paper_printed_is_no_setting_and_a_changed_row_is_refused(
-    here: list[str], table: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["fit", "--table", table, "--data.test", "[dev.csv]", "--seeds", "1", "--row", "whole,noise-0.8"]
-    assert main(words) == 0
-    Path(table).write_text(TABLE.replace("77.2", "78.9"), encoding="utf-8")
     here.clear()
-    assert main(words) == 0
+    Path(table).write_text(TABLE.replace("77.2", "78.9"), encoding="utf-8")  # a published number is no setting
+    assert main([*words, "--row", "whole,noise-0.8"]) == 0
     assert here == []
+    assert [label for label, *_ in table_rows(Path("runs/table-over/report.md"))[2:]] == ["whole", "noise-0.8"]
     Path(table).write_text(TABLE.replace("temperature: 0.5", "temperature: 0.6"), encoding="utf-8")
     assert main(words) == 2
-    assert "noise-0.8/seed-19984 holds a run of another text" in capsys.readouterr().err
+    assert "noise-0.8/seed-1 holds a run of another text" in capsys.readouterr().err

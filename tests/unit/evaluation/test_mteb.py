@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from sentrep import SentenceEncoder
@@ -69,47 +66,14 @@ def test_a_suite_has_mteb_s_own_scores_every_time(encoder: SentenceEncoder, monk
     assert asked == [{}, {"eval_splits": ["test"], "hf_subsets": None}]
 
 
-PROMPTS = {"query": "the dog : ", "document": "a cat : ", "STS": "one man : ", "STSBenchmark": "one woman : ",
-           "Retrieval": "a bird : ", "Retrieval-query": "two birds : ", "SciFact-document": "three men : ",
-           "other": "the tree : "}  # fmt: skip
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_prompts_are_those_of_mteb_s_own_wrapper(tmp_path: Path) -> None:
-    """A folder of sentence-transformers gives the same vectors for every task and prompt type."""
-    from mteb.models import SentenceTransformerEncoderWrapper
-    from mteb.types import PromptType
-    from sentence_transformers import SentenceTransformer
-
-    tiny_encoder(pooling="mean").save_pretrained(tmp_path / "model")
-    file = tmp_path / "model" / "config_sentence_transformers.json"
-    file.write_text(json.dumps({"prompts": PROMPTS, "default_prompt_name": "other"}))
-    theirs = SentenceTransformerEncoderWrapper(SentenceTransformer(str(tmp_path / "model"), device="cpu"))
-    ours = mteb_model(SentenceEncoder.from_pretrained(tmp_path / "model"))
-    found = set()
-    for name in ("SciFact", "NFCorpus", "STSBenchmark", "STS12", "Banking77Classification"):
-        for prompt_type in (None, PromptType.query, PromptType.document):
-            loader = _Loader({"text": SENTENCES[:3]}, {"text": SENTENCES[3:5]})
-            asked: Any = {"task_metadata": mteb.get_task(name).metadata, "hf_split": "test", "hf_subset": "default"}
-            vectors = [one.encode(loader, prompt_type=prompt_type, **asked) for one in (ours, theirs)]
-            np.testing.assert_allclose(*vectors, atol=1e-5, err_msg=f"{name}, {prompt_type}")
-            found.add(vectors[1].round(4).tobytes())
-    assert len(found) == 8
-
-
-class _Loader(list[Any]):
-    """Batches as mteb gives them, with the features of their data set."""
-
-    def __init__(self, *batches: Any) -> None:
-        super().__init__(batches)
-        self.dataset = split({"text": [text for batch in batches for text in batch["text"]]})
-
-
 def test_the_model_is_told_apart_by_its_fingerprint(encoder: SentenceEncoder) -> None:
     meta = mteb_model(encoder, "me/mine").mteb_model_meta
     assert (meta.name, meta.revision, meta.embed_dim) == ("me/mine", fingerprint(encoder), 32)
     other = mteb_model(tiny_encoder(pooling="mean", seed=1), "me/mine").mteb_model_meta
     assert other.revision != meta.revision
+    prompted = tiny_encoder(pooling="mean")
+    prompted.prompts = {"query": "the dog : ", "STS12": "a cat : "}
+    assert mteb_model(prompted).model_prompts == prompted.prompts  # by which mteb's wrapper chooses
     with pytest.raises(ValueError, match="organization/model_name"):
         mteb_model(encoder, "mine")
 

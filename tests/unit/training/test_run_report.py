@@ -114,20 +114,6 @@ def test_before_is_the_model_as_its_folder_pools_it(
     assert again.state_dict() == report.state_dict()
 
 
-def test_a_resumed_run_reports_the_whole(tmp_path: Path, data: SentRepDataModule) -> None:
-    first, second = RunReport(), RunReport()
-    interrupted = make_trainer(tmp_path / "first", first, max_steps=4)
-    interrupted.fit(make_module(), data)
-    interrupted.save_checkpoint(tmp_path / "last.ckpt")
-
-    resumed = make_trainer(tmp_path / "second", second)
-    resumed.fit(make_module(), data, ckpt_path=tmp_path / "last.ckpt", weights_only=True)
-    assert steps_of(second, "val/sts") == [0, 2, 4, 6, 8]
-    assert steps_of(second, "train/loss") == [2, 4, 6, 8]
-    for metric in ("val/first", "val/sts", "train/loss", "train/uniformity"):
-        pd.testing.assert_series_equal(second.history[metric].loc[:4], first.history[metric])
-
-
 def read_metrics(folder: Path) -> pd.DataFrame:
     return pd.read_csv(folder / "metrics.csv", index_col="step", float_precision="round_trip")
 
@@ -159,12 +145,6 @@ def test_every_logged_step_is_on_disk_without_any_validation(tmp_path: Path, dat
     report, found = trained(9, ckpt_path=tmp_path / "last.ckpt", weights_only=True)
     assert found == [[2, 4, 6], [2, 4, 6], [2, 4, 6, 8], [2, 4, 6, 8]]
     pd.testing.assert_frame_equal(read_metrics(tmp_path), report.history)
-
-
-def test_accumulated_batches_are_one_step(tmp_path: Path, data: SentRepDataModule) -> None:
-    report = RunReport()
-    make_trainer(tmp_path, report, max_steps=4, accumulate_grad_batches=2).fit(make_module(), data)
-    assert steps_of(report, "train/loss") == [2, 4]
 
 
 def test_validations_change_nothing_in_the_training(tmp_path: Path, data: SentRepDataModule) -> None:
