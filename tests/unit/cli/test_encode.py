@@ -66,6 +66,11 @@ def test_every_line_has_its_row(model: str, capsys: pytest.CaptureFixture[str]) 
     assert np.load("new/out.npy").dtype == np.float32
     assert "26 sentences: new/out.npy" in capsys.readouterr().err
     assert [path.name for path in Path("new").iterdir()] == ["out.npy"]
+    rows = [f'{row},"{line}"\n' for row, line in enumerate(LINES)]
+    Path("table.csv").write_text("".join(["id,words\n", *rows]))
+    assert run(model, "--input", "table.csv", "--column", "words", "--precision", "bf16") == 0
+    assert np.load("out.npy").dtype == np.float32
+    assert 0 < np.abs(np.load("out.npy") - expected(model)).max() < 0.05
 
 
 def test_prompts_and_lengths_are_those_of_sentence_transformers(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,6 +128,9 @@ def test_what_is_there_is_replaced_only_when_that_is_asked_for(model: str, capsy
     Path("out.npy").write_text("mine")
     assert run(model) == 1
     assert "out.npy: is there already" in capsys.readouterr().err
+    assert Path("out.npy").read_text() == "mine"
+    Path("bytes.txt").write_bytes(b"1\n2\n3\n4\n5\n6\n7\n8\nna\xefve\n")
+    assert run(model, "--overwrite", "true", "--input", "bytes.txt") == 1
     assert Path("out.npy").read_text() == "mine"
     assert run(model, "--overwrite", "true") == 0
     assert run(model, output="out.txt") == 1

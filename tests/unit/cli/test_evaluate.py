@@ -20,13 +20,13 @@ def _workplace(in_folder: Path) -> None:
 
 def test_a_file_of_pairs_is_scored_and_written(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     columns = "[sentence2,sentence1,score]"
-    words = ["--sets", "[mine.csv]", "--columns", columns, "--output", "scores.json", "--device", "cpu"]
+    words = ["--sets", "[mine.csv]", "--columns", columns, "--output", "scores.json", "--precision", "bf16"]
     assert main(["evaluate", model, *words]) == 0
     out = capsys.readouterr().out
     assert "Spearman" in out
     assert "mine" in out
     report = json.loads(Path("scores.json").read_text())
-    assert (report["suite"], report["pooling"], report["precision"]) == ("sts", "mean", "fp32")
+    assert (report["suite"], report["pooling"], report["precision"]) == ("sts", "mean", "bf16")
     (result,) = report["results"]
     assert (result["name"], result["counts"], [*result["scores"]]) == ("mine", {"pairs": 30}, ["spearman"])
     assert report["seconds"] > 0

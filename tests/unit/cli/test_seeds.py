@@ -69,15 +69,9 @@ def test_the_thesis_seeds_come_first_and_further_ones_are_always_the_same() -> N
 
 def test_a_recipe_and_its_variants_are_trained_tested_and_compared_once(here: list[str]) -> None:
     Path("over.yaml").write_text("model: {warmup_steps: 1}\n")
-    unfinished = [Path("runs/run", name) for name in (".report.svg.0123abcd.tmp", "run/seed-19984/.x.0123abcd.tmp")]
-    other = Path("runs/run/version_0/.last.ckpt.0123abcd.tmp")  # of a single run, which may be at work
-    for place in (*unfinished, other):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.touch()
     words = [*FIT, "--variant=small=--data.batch_size 2 -c 'over.yaml'", "--seeds"]
     assert main([*words, "1"]) == 0
     assert here == [f"{what} {label}/19984" for label in ("run", "small") for what in ("fit", "test")]
-    assert [place for place in (*unfinished, other) if place.exists()] == [other]
     for label in ("run", "small"):
         folder = Path("runs/run", label, "seed-19984")
         config = yaml.safe_load((folder / "config.yaml").read_text())
@@ -100,8 +94,14 @@ def test_a_recipe_and_its_variants_are_trained_tested_and_compared_once(here: li
     assert here == [f"{what} {label}/5838" for label in ("run", "small") for what in ("fit", "test")]
     assert Path("runs/run/report.md").read_text() != report
     here.clear()
+    unfinished = [Path("runs/run", name) for name in (".report.svg.0123abcd.tmp", "run/seed-19984/.x.0123abcd.tmp")]
+    other = Path("runs/run/version_0/.last.ckpt.0123abcd.tmp")  # of a single run, which may be at work
+    for place in (*unfinished, other):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
     assert main([*words, "1"]) == 0
     assert here == []
+    assert [place for place in (*unfinished, other) if place.exists()] == [other]
     assert Path("runs/run/report.md").read_text() == report  # of the seeds asked for
 
 
