@@ -2,62 +2,38 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from torch.distributed import DistError
 
+from sentrep.cli import main
 from sentrep.distributed import explain_lost_peer, says_peer_is_lost
 from sentrep.errors import InputError
+from support import forked_ranks
 
 LOST = "sentrep: error: another process of this run was lost"
 
 
-def lives(pid: int) -> bool:
-    try:
-        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())  # empty: ended, and nobody has asked how
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc").exists(), reason="finds the second process under /proc")
 @pytest.mark.parametrize("victim", [0, 1])
-def test_the_others_end_with_a_sentence(victim: int, workplace: Path) -> None:
+def test_the_other_ends_with_a_sentence(victim: int, workplace: Path) -> None:
     ddp = ["--trainer.strategy=ddp", "--trainer.devices=2", "--data.batch_size=2", "--trainer.max_steps=100000"]
-    with Path("log.txt").open("wb") as log:
-        first = subprocess.Popen(
-            [sys.executable, "-m", "sentrep", "fit", "-c", "run.yaml", *ddp],
-            env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=log, stderr=log,
-        )  # fmt: skip
-    other: list[int] = []
+    processes = forked_ranks(main, ["fit", "-c", "run.yaml", *ddp])
+    log, other = Path(f"said-{1 - victim}.txt"), processes[1 - victim]
     try:
-        deadline = time.monotonic() + 240
         while not list(Path("runs").rglob("last.ckpt")):
-            assert first.poll() is None, Path("log.txt").read_text()
-            assert time.monotonic() < deadline
+            assert all(process.is_alive() for process in processes), log.read_text()
             time.sleep(0.1)
-        other = [int(pid) for pid in Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()]
-        os.kill([first.pid, other[0]][victim], signal.SIGKILL)
-        deadline = time.monotonic() + 60
-        while LOST not in Path("log.txt").read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        assert first.wait(60) == (1 if victim else -signal.SIGKILL)
-        while lives(other[0]):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        processes[victim].kill()
+        other.join(60)
+        assert other.exitcode == 1
     finally:
-        first.kill()
-        for pid in other:
-            if lives(pid):
-                os.kill(pid, signal.SIGKILL)
-    assert "Traceback" not in Path("log.txt").read_text()
+        for process in processes:
+            process.kill()
+    assert LOST in log.read_text()
+    assert "Traceback" not in log.read_text()
 
 
 def test_only_a_lost_connection_is_a_lost_process() -> None:

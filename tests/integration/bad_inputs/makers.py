@@ -12,7 +12,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,7 +20,7 @@ from safetensors.torch import load_file, save_file
 
 import sentrep
 from sentrep.cli import main
-from support import FAMILIES, write_workplace
+from support import write_workplace
 
 NAMES: dict[str, Any] = {"sentrep": sentrep, "math": math}
 """What a row's ``call`` may name."""
@@ -120,35 +119,7 @@ def full_disk(below: str) -> None:
     PATCH.setattr(io, "open", opened)
 
 
-def failing(target: str, error: str) -> None:
-    """Something that raises when it is called, such as a machine without memory: ``MemoryError()``."""
-
-    def fail(*args: Any, **options: Any) -> Any:
-        raise eval(error, NAMES)
-
-    PATCH.setattr(target, fail)
-
-
-def environment(**values: str) -> None:
-    """Environment variables."""
-    for name, value in values.items():
-        PATCH.setenv(name, value)
-
-
 def offline() -> None:
     """What HF_HUB_OFFLINE does when it is set before the start."""
     for place in ("huggingface_hub.constants", "datasets.config"):
         PATCH.setattr(f"{place}.HF_HUB_OFFLINE", True)
-
-
-def train_in_python(ckpt_path: str | None = None, train: str = "corpus.txt", **data: Any) -> None:
-    """A Trainer of the user's own, without the command line."""
-    encoder = sentrep.SentenceEncoder(FAMILIES["bert"], tokenizer="toy", pooling="mean")
-    objectives = {"simcse": sentrep.objectives.Contrastive()}
-    module = sentrep.SentRepModule(encoder, objectives, head=sentrep.ProjectionHead("mlp"), seed=42)
-    trainer = lightning.pytorch.Trainer(max_steps=8, accelerator="cpu", logger=False, enable_progress_bar=False)
-    data = {"batch_size": 4, "seed": 42, **data}
-    trainer.fit(module, datamodule=sentrep.SentRepDataModule(train, **data), ckpt_path=ckpt_path)
-
-
-NAMES["train_in_python"] = train_in_python

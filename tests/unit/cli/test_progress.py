@@ -38,7 +38,8 @@ def test_a_terminal_has_a_bar(
     workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert fit("--trainer.enable_progress_bar=true", "--trainer.max_steps=2", "--report=null") == 0
+    assert fit("--trainer.enable_progress_bar=true", "--trainer.max_steps=2", "--report=null", "--checkpoint=null") == 0
+    assert not list(workplace.rglob("checkpoints"))
     out = capsys.readouterr().out
     assert "2/2" in out
     assert not re.search("^step ", out, re.MULTILINE)

@@ -161,25 +161,22 @@ def test_a_prompt_arrives_as_it_was_written(
 
 
 @pytest.mark.parametrize(
-    ("file", "name"),
+    ("files", "name"),
     [
-        ("configs/dclr/bert-base.yaml", "dclr-bert-base"),
-        ("configs/dclr/tables/ablation.yaml, row bert-base", "dclr-ablation-bert-base"),
-        ("configs/quickstart.yaml", "quickstart"),
-        ("mine/run.yaml", "mine-run"),
-        ("run.yaml", "run"),
-        ("mine/table.yaml, row noise", "noise"),
-        ("{model: {}}", "default"),
+        (["configs/dclr/bert-base.yaml"], "dclr-bert-base"),
+        (["configs/dclr/tables/ablation.yaml, row bert-base"], "dclr-ablation-bert-base"),
+        (["configs/quickstart.yaml"], "quickstart"),
+        (["mine/run.yaml"], "mine-run"),
+        (["run.yaml", "{data: {}}"], "run"),
+        (["mine/table.yaml, row noise"], "noise"),
+        (["{model: {}}"], "default"),
+        (["configs/simcse/minilm.yaml", "configs/overrides/lora.yaml"], "simcse-minilm-lora"),
+        (["configs/simcse/minilm.yaml", "mine/a.yaml", "b.yaml"], "simcse-minilm-a-b"),
+        (["configs/dclr/tables/ablation.yaml, row plain", "a.yaml"], "dclr-ablation-plain-a"),
     ],
 )
-def test_the_first_file_names_the_run(file: str, name: str) -> None:
-    assert run_name([file]) == run_name([file, "{data: {}}"]) == name
-
-
-def test_runs_with_different_overrides_have_different_names() -> None:
-    assert run_name(["configs/simcse/minilm.yaml", "configs/overrides/lora.yaml"]) == "simcse-minilm-lora"
-    assert run_name(["configs/simcse/minilm.yaml", "mine/a.yaml", "b.yaml"]) == "simcse-minilm-a-b"
-    assert run_name(["configs/dclr/tables/ablation.yaml, row plain", "a.yaml"]) == "dclr-ablation-plain-a"
+def test_the_files_name_the_run(files: list[str], name: str) -> None:
+    assert run_name(files) == name
 
 
 @pytest.mark.parametrize(

@@ -17,19 +17,6 @@ from lightning.pytorch import Callback
 from sentrep.cli import main
 from support import fit, forked, write_workplace
 
-MY_OBJECTIVE = """
-from sentrep import Objective
-
-
-class MyObjective(Objective):
-    def __init__(self, strength: float = 1.0, inner: dict[str, Objective | None] | None = None) -> None:
-        super().__init__()
-        self.strength = strength
-
-    def forward(self, views, batch):
-        return self.strength * views.anchor.square().mean()
-"""
-
 
 def saved_config(folder: Path, version: int = 0, name: str = "run") -> dict:
     return yaml.safe_load((folder / f"runs/{name}/version_{version}/config.yaml").read_text())
@@ -103,37 +90,6 @@ def test_the_saved_config_runs_again_as_it_is(workplace: Path) -> None:
         for version in (0, 1)
     ]
     assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
-
-
-def test_files_and_flags_end_in_the_config(workplace: Path) -> None:
-    (workplace / "my_objective.py").write_text(MY_OBJECTIVE)
-    (workplace / "over.yaml").write_text(
-        "model: {objectives: {simcse: {init_args: {label_smoothing: 0.1}}, mine: my_objective.MyObjective}}\n"
-    )
-    flags = {
-        "model.objectives.simcse.temperature": "0.03",
-        "model.objectives.mine.inner.a": "my_objective.MyObjective",
-        "model.objectives.mine.inner.a.strength": "2.5",
-        "model.objectives.other": "Contrastive",
-        "model.encoder.pooling": "cls",
-        "model.optimizer.lr": "1e-4",
-        "data.batch_size": "8",
-        "trainer.max_steps": "1",
-        "checkpoint": "null",
-        "collapse": "null",
-    }
-    assert fit("-c", "over.yaml", *[f"--{key}={value}" for key, value in flags.items()]) == 0
-    config = saved_config(workplace, name="run-over")
-    objectives = config["model"]["objectives"]
-    assert objectives["simcse"]["init_args"]["temperature"] == 0.03
-    assert objectives["simcse"]["init_args"]["label_smoothing"] == 0.1
-    assert objectives["mine"]["init_args"]["inner"]["a"]["init_args"]["strength"] == 2.5
-    assert objectives["other"]["class_path"] == "sentrep.objectives.Contrastive"
-    assert config["model"]["encoder"]["init_args"]["pooling"] == "cls"
-    assert config["model"]["optimizer"]["init_args"]["lr"] == 1e-4
-    assert config["data"]["batch_size"] == 8
-    assert config["checkpoint"] is config["collapse"] is None
-    assert not (workplace / "runs/run-over/version_0/checkpoints").exists()
 
 
 EVERY_STEP = ["--checkpoint.every_n_train_steps=1", "--trainer.log_every_n_steps=1"]
