@@ -38,7 +38,7 @@ class SentRepDataModule(LightningDataModule):
 
     Args:
         train: the training text, see `sentrep.data.load`: a file (txt, csv, tsv, jsonl, parquet, compressed or not), a
-            glob, an address, a folder written by ``save_to_disk``, the id of a data set on the Hub, a list of these,
+            glob, an address, a folder written by ``save_to_disk``, the id of a data set on the Hub, a list of files,
             or ``toy``, the embedded corpus. In Python also a list of texts, pairs or triples, a ``datasets.Dataset``
             or a pandas ``DataFrame``.
         columns: the columns of the training text: one (sentences), two (sentence, positive) or three (with hard

@@ -8,8 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import groupby
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -32,6 +31,7 @@ from sentrep.data.files import (
     shown,
     wanted,
 )
+from sentrep.data.fingerprints import hash_of
 from sentrep.errors import InputError, did_you_mean, first_line
 from sentrep.io.hub import fail_fast
 from sentrep.io.paths import check_name, check_plain, expanded, not_there
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 else:  # the types of a configuration
     TrainingText = str | list[str]
 """Where training text comes from: a file, a list of files, of texts or of pairs, a data set, a data frame."""
-Source: TypeAlias = str | Dataset | IterableDataset | pandas.DataFrame
-"""The name of a file, a data set, or a data frame."""
 
 logger = logging.getLogger("sentrep")
 
@@ -64,7 +62,7 @@ def load(
     Args:
         train: a file (txt with a sentence a line, csv, tsv, jsonl or parquet, possibly compressed: gz, bz2, xz, zst), a
             glob, an address that fsspec knows, a folder of ``save_to_disk``, the id of a data set on the Hub, ``toy``,
-            or a list of these; in memory a data set, a pandas data frame, or a list of sentences, pairs or triples.
+            or a list of files; in memory a data set, a pandas data frame, or a list of sentences, pairs or triples.
             What looks like a path (an ending, a ``*``, a leading ``/``, ``.`` or ``~``) is never looked up on the Hub.
         columns: one, two or three names, or numbers from 0 for a csv or tsv file without a header. None picks the only
             column, or ``sent0, sent1[, hard_neg]``, ``text`` or ``sentence``.
@@ -83,8 +81,8 @@ def load(
     text = open_text(train, columns, split, streaming)
     if streaming:
         return text.rows
-    if all(isinstance(part, Dataset) for part in text.parts):
-        return datasets.concatenate_datasets(text.parts)
+    if isinstance(text.table, Dataset):
+        return text.table
     rows = text.rows
     if next(iter(rows), None) is None:  # `datasets` writes no empty table
         return Dataset.from_dict({name: [] for name in rows.features}, rows.features)
@@ -101,10 +99,10 @@ class Text(NamedTuple):
     """Hash of the content and of the columns; for streamed text, of the files' names and sizes and the columns."""
     name: str
     """In messages."""
-    parts: list[Any]
-    """The sources of the rows: data sets, and a stream for files that follow each other."""
     files: list[str]
     """The names of the files."""
+    table: Dataset | IterableDataset | None
+    """The data set, where it is none of files."""
 
 
 def open_text(
@@ -121,41 +119,33 @@ def open_text(
     Raises:
         InputError: see `load`.
     """
-    given, names = [train] if isinstance(train, (str, Path)) else train, checked_columns(columns)
-    name = IN_MEMORY if in_memory(train) else ", ".join(map(str, given))[:200]
-    parts, contents, files = list[Any](), list[str](), list[str]()
-    for are_files, some in groupby(sources(train, split, streaming), lambda one: isinstance(one, str)):
-        group: list[Any] = list(some)
-        if are_files:
-            width = len(next(cells_of(group[0], names)))
-            features = Features({column: Value("string") for column in COLUMNS[:width]})
-            kwargs = {"files": group, "columns": names, "width": width}
-            parts.append(IterableDataset.from_generator(rows_of, features, kwargs))
-            contents.append(hash_files(group, names_only=streaming))
-            files += group
-            if table := next((file for file in group if ending_of(file)[0] == ".tsv"), None):
-                how = "as csv writes them" if has_csv_quotes(table) else "as text, for csv would not write them so"
-                logger.info("%s: quotation marks are read %s", table, how)
-        else:
-            parts += (chosen := [_chosen(one, names) for one in group])
-            contents += map(_content, chosen)
-    if len(widths := {len(part.column_names) for part in parts}) > 1:
-        raise InputError(f"{name}: texts of {min(widths)} and of {max(widths)} columns; name the `columns`")
-    rows = [part.to_iterable_dataset() if isinstance(part, Dataset) else part for part in parts]
-    content = hashlib.blake2b(repr((contents, names)).encode(), digest_size=16).hexdigest()
-    return Text(rows[0] if len(rows) == 1 else datasets.concatenate_datasets(rows), content, name, parts, files)
+    names = checked_columns(columns)
+    if in_memory(train):
+        name, found = IN_MEMORY, _held(train)
+    else:
+        given = [train] if isinstance(train, (str, Path)) else train
+        name, found = ", ".join(map(str, given))[:200], _sources(train, split, streaming)
+    if not isinstance(found, list):
+        table = _chosen(found, names, name)
+        rows = table.to_iterable_dataset() if isinstance(table, Dataset) else table
+        return Text(rows, hash_of([_content(table)], names), name, [], table)
+    width = len(next(cells_of(found[0], names)))
+    features = Features({column: Value("string") for column in COLUMNS[:width]})
+    rows = IterableDataset.from_generator(rows_of, features, {"files": found, "columns": names, "width": width})
+    if quoted := next((file for file in found if ending_of(file)[0] == ".tsv"), None):
+        how = "as csv writes them" if has_csv_quotes(quoted) else "as text, for csv would not write them so"
+        logger.info("%s: quotation marks are read %s", quoted, how)
+    return Text(rows, hash_of([hash_files(found, names_only=streaming)], names), name, found, None)
 
 
-def sources(train: TrainingText, split: str = "train", streaming: bool = False) -> list[Source]:
-    """The files and data sets that a text consists of; no file is opened."""
+def _sources(train: str | Path | Sequence[str | Path], split: str, streaming: bool) -> Any:
+    """The names of the files that a text consists of, none of which is opened, or its data set."""
     if isinstance(train, (str, Path)):
         return _find(str(train), split, streaming)
-    if in_memory(train):
-        return [_held(train)]
-    found = [one for name in train for one in sources(name, split, streaming)]
-    if not found:
-        raise InputError("no training text: `train` is an empty list; name a file, a data set or toy")
-    return found
+    found = [_find(str(name), split, streaming) for name in train]
+    if not found or not all(isinstance(files, list) for files in found):
+        raise InputError(f"data.train: {shown(list(map(str, train)))}; expected a list of one or more files")
+    return list(chain.from_iterable(found))
 
 
 def checked_columns(columns: Sequence[str | int] | None) -> tuple[str, ...]:
@@ -181,7 +171,7 @@ def in_memory(given: Any) -> bool:
     if isinstance(given, (str, Path, Dataset, pandas.DataFrame)):
         return isinstance(given, (Dataset, pandas.DataFrame))
     if not all(isinstance(one, str) for one in given):
-        return not any(isinstance(one, (Path, Dataset, IterableDataset)) for one in given)
+        return not any(isinstance(one, Path) for one in given)
     if not any(" " in one.strip() and not _is_path(one) for one in given):
         return False
     if files := [one for one in given if " " not in one and _is_path(one) and os.path.lexists(one)]:
@@ -216,18 +206,17 @@ def _content(table: Dataset | IterableDataset) -> str:
     return digest.hexdigest()
 
 
-def _chosen(table: Any, columns: tuple[str, ...]) -> Any:
+def _chosen(table: Any, columns: tuple[str, ...], name: str) -> Any:
     """The columns of sentences of a data set or a data frame, under our names."""
-    names = wanted(IN_MEMORY, table.column_names if not isinstance(table, pandas.DataFrame) else [*table], columns)
+    names = wanted(name, table.column_names if not isinstance(table, pandas.DataFrame) else [*table], columns)
     if isinstance(table, pandas.DataFrame):
-        with _of_texts():
-            table = Dataset.from_pandas(table[list(names)], preserve_index=False)
+        table = Dataset.from_pandas(table[list(names)], preserve_index=False)
     held = table.features or {}
-    if odd := next((name for name in names if name in held and held[name] not in _TEXTS), None):
-        raise InputError(f"{IN_MEMORY}: the column {odd!r} holds {held[odd]}, where sentences belong")
-    renamed = {name: one for name, one in zip(names, COLUMNS, strict=False) if name != one}
+    if odd := next((column for column in names if column in held and held[column] not in _TEXTS), None):
+        raise InputError(f"{name}: the column {odd!r} holds {held[odd]}, where sentences belong")
+    renamed = {column: ours for column, ours in zip(names, COLUMNS, strict=False) if column != ours}
     chosen = table.select_columns(list(names)).rename_columns(renamed)
-    features = Features({name: Value("string") for name in COLUMNS[: len(names)]})
+    features = Features({column: Value("string") for column in COLUMNS[: len(names)]})
     if chosen.features == features:
         return chosen
     with quiet_datasets():
@@ -246,37 +235,28 @@ def _held(given: Any) -> Any:
     for number, row in enumerate(given, start=1):
         if not isinstance(row, str) if not width else isinstance(row, str) or len(row) != width:
             raise InputError(f"{IN_MEMORY}, row {number}: {shown(row)}; expected texts, or pairs or triples alone")
-    with _of_texts():
-        columns = map(list, zip(*given, strict=True)) if width else [list(given)]
-        return Dataset.from_dict(dict(zip(TRIPLET if width else ["text"], columns, strict=False)))
+    columns = map(list, zip(*given, strict=True)) if width else [list(given)]
+    return Dataset.from_dict(dict(zip(TRIPLET if width else ["text"], columns, strict=False)))
 
 
-@contextmanager
-def _of_texts() -> Iterator[None]:
-    try:
-        yield
-    except (TypeError, ValueError) as error:  # of Arrow: cells of several types in one column
-        raise InputError(f"{IN_MEMORY}: {first_line(error)[:200]}; expected text in every row") from error
-
-
-def _find(name: str, split: str, streaming: bool) -> list[Source]:
+def _find(name: str, split: str, streaming: bool) -> list[str] | Dataset | IterableDataset:
     if "://" in name:
         return _matches(name)
     path = name if os.path.lexists(name) else os.path.expanduser(name)
     if os.path.isfile(path):
         return [path]
     if os.path.isdir(path) and name.strip():
-        return [_saved(path, split)]
+        return _saved(path, split)
     if os.path.lexists(path):
         check_plain(path)  # which refuses it
     if name == "toy":
-        return [Dataset.from_dict({"text": toy.sentences()})]
+        return Dataset.from_dict({"text": toy.sentences()})
     if glob.has_magic(path) and (matches := sorted(filter(os.path.isfile, glob.glob(path, recursive=True)))):
-        return list(matches)
+        return matches
     check_name(name, "the text to read (input, data.train)")
     if _is_path(name) or not _HUB_ID.fullmatch(name):
         raise not_there(expanded(name), "file or folder")
-    return [from_hub(name, split, streaming)]
+    return from_hub(name, split, streaming)
 
 
 def _is_path(name: str) -> bool:
@@ -284,14 +264,11 @@ def _is_path(name: str) -> bool:
     return known or os.path.lexists(name)
 
 
-def _matches(address: str) -> list[Source]:
+def _matches(address: str) -> list[str]:
     """The files of an address or of a pattern such as ``s3://bucket/part-*.txt``, sorted."""
     fail_fast()
-    try:
-        system, path = fsspec.url_to_fs(address)
-        found = sorted(match for match in system.glob(path) if system.isfile(match))
-    except Exception as error:  # every protocol has exceptions of its own
-        raise InputError(f"{address}: cannot be reached ({first_line(error)}); check the address") from error
+    system, path = fsspec.url_to_fs(address)
+    found = sorted(match for match in system.glob(path) if system.isfile(match))
     if not found:
         raise InputError(f"{address}: no such file; check the address")
     return [system.unstrip_protocol(match) for match in found]
@@ -301,8 +278,6 @@ def _saved(path: str, split: str) -> Dataset:
     """A folder that ``save_to_disk`` wrote."""
     try:
         loaded = datasets.load_from_disk(path)
-    except FileNotFoundError:
-        raise InputError(f"{path}: `save_to_disk` did not write this folder; name its files: {path}/*.txt") from None
     except Exception as error:  # of Arrow and of JSON
         raise InputError(f"{path}: cannot be read ({first_line(error)}); is it damaged or cut off?") from error
     if isinstance(loaded, Dataset):

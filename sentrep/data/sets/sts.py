@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,12 +61,10 @@ _SETS = {
     "sickr-dev": _Set(500, "SICK", None, _SICK_FILES[1:2]),
     "sickr-all": _Set(9927, "SICK", _SICK_ALL, _SICK_FILES),
 }
-_ALIASES = {"stsb-test": "stsb", "sickr-test": "sickr"}
 _TOY = {"toy-dev": "dev", "toy-test": "test"}
-SET_NAMES = (*_SETS, *_ALIASES, *_TOY)
+SET_NAMES = (*_SETS, *_TOY)
 """Every name that `load_sts` knows."""
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _Pair = tuple[str, str, float]
 
 
@@ -87,14 +85,14 @@ def load_sts(spec: str | PairsFile, folder: str | Path | None = None) -> ScoredP
     if isinstance(spec, PairsFile):
         return _load_pairs_file(spec)
     check_name(spec, "the evaluation set")
-    name = _ALIASES.get(spec.lower(), spec.lower())
+    name = spec.lower()
     if name in _TOY:
         return toy.scored_pairs(_TOY[name])
     if name in _SETS:
         return _load_from_hub(name) if folder is None else _load_from_folder(name, expanded(folder))
     if expanded(spec).exists() or "/" in spec or "." in spec:
         return _load_pairs_file(PairsFile(spec))
-    known = f"{did_you_mean(spec.lower(), SET_NAMES) or ';'} known are {', '.join(SET_NAMES)}"
+    known = f"{did_you_mean(name, SET_NAMES) or ';'} known are {', '.join(SET_NAMES)}"
     raise InputError(f"unknown evaluation set {spec!r}{known} and files (csv, tsv, jsonl, parquet)")
 
 
@@ -105,8 +103,7 @@ def set_name(spec: Any) -> str:
         spec: of `load_sts`, or anything with the fields of a `PairsFile`.
     """
     if isinstance(spec, str):
-        name = _ALIASES.get(spec.lower(), spec.lower())
-        return name if name in SET_NAMES else set_name(PairsFile(spec))
+        return spec.lower() if spec.lower() in SET_NAMES else set_name(PairsFile(spec))
     return spec.name or expanded(spec.path).name.split(".")[0]
 
 
@@ -124,16 +121,15 @@ def load_all_sts(specs: Sequence[str | PairsFile], folder: str | Path | None = N
 
 
 def number_cell(value: Any, where: str) -> float:
-    """A cell as a number, a score, written in plain digits.
+    """A cell as a number, a score.
 
     Raises:
-        InputError: it is none, or not finite; what Python takes for one as well (``1_0``, True) counts for none.
+        InputError: it is none, or not finite.
     """
-    digits = str(value).strip()
-    number = float(digits) if _NUMBER.fullmatch(digits) else math.nan
-    if not math.isfinite(number):
-        raise InputError(f"{where}: the score {shown(value)} is not a finite number")
-    return number
+    with contextlib.suppress(TypeError, ValueError):
+        if math.isfinite(number := float(value)):
+            return number
+    raise InputError(f"{where}: the score {shown(value)} is not a finite number")
 
 
 def _scored_pairs(name: str, pairs: list[_Pair], protocol: str, expected: int, where: str) -> ScoredPairs:

@@ -26,7 +26,7 @@ def test_real_alignment() -> None:
     dev = load_sts("stsb-dev", folder)
     first = (dev.first[0], dev.second[0], dev.scores[0])
     assert first == ("A man with a hard hat is dancing.", "A man wearing a hard hat is dancing.", 5.0)
-    sick = load_sts("sickr-test", folder)
+    sick = load_sts("SICKR", folder)
     assert (sick.name, sick.first[0], sick.scores[0]) == (
         *("sickr", "There is no boy playing outdoors and there is no man smiling", 3.3),
     )
