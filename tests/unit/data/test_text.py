@@ -56,7 +56,7 @@ def test_toy_is_a_word_unless_a_file_has_that_name(tmp_path: Path, monkeypatch: 
     assert len(sentences("toy")) >= 10_000
     assert open_text("toy").fingerprint == open_text("toy").fingerprint
     Path("toy").mkdir()
-    with pytest.raises(InputError, match="toy: cannot be read .Directory toy is neither a `Dataset` directory"):
+    with pytest.raises(InputError, match=r"toy: cannot be read .Directory toy is neither a `Dataset` directory"):
         load("toy")
 
 
