@@ -52,7 +52,7 @@ class Configurable:
 
 
 def check_initialised(plugin: Any, what: str) -> None:
-    """Refuse an argument that is no module, or a module whose ``__init__`` has not called ``super().__init__()``.
+    """Refuse a module whose ``__init__`` has not called ``super().__init__()``.
 
     Args:
         plugin: an `nn.Module` of a user, or None.
@@ -61,11 +61,7 @@ def check_initialised(plugin: Any, what: str) -> None:
     Raises:
         InputError: names the class.
     """
-    if plugin is None:
-        return
-    if isinstance(plugin, type) or not hasattr(plugin, "__dict__"):
-        raise InputError(f"{what} must be an object of a plug-in's class, got {repr(plugin)[:80]}")
-    if "_modules" not in vars(plugin):  # `nn.Module.__init__` makes it
+    if isinstance(plugin, Configurable) and "_modules" not in vars(plugin):  # `nn.Module.__init__` makes it
         raise InputError(f"{what}: {type(plugin).__name__}.__init__ does not call super().__init__(); call it first")
 
 

@@ -135,8 +135,6 @@ class WeightedSum(nn.Module):
     ) -> None:
         super().__init__()
         terms = _named(objectives)
-        if not isinstance(weights or {}, Mapping):
-            raise InputError(f"weights must be a dict of numbers by the objectives' names, got {weights!r}")
         if not terms:
             raise InputError(
                 "no objective to train with: name at least one under model.objectives, for example Contrastive"

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from plugins import SMALL, behind, objectives
-from samplers import DRAWN, REMEMBERING
 from torch import Tensor
 
 import sentrep.views
@@ -159,16 +158,6 @@ def test_an_objective_that_reads_the_tokens_leaves_the_anchor(how: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_objective_leaves_the_anchor_as_its_rows_alone_do(name: str, teacher: str) -> None:
     assert torch.equal(*anchor_and_plain(objectives(teacher)[name](), name))
-
-
-@pytest.mark.parametrize("name", [*NAMES, *(f"contrastive, {kind}" for kind in DRAWN if kind not in REMEMBERING)])
-def test_an_objective_draws_the_same_behind_another(name: str, teacher: str) -> None:
-    hard, make = name == "bidirectional margin", objectives(teacher)[name]
-    alone, behind_another = (
-        step(built(*before, make(), modules=behind(name)), negatives=hard).losses["term"]
-        for before in ([], [DrawingTerm()])
-    )
-    assert torch.equal(alone, behind_another)
 
 
 def test_no_two_streams_are_the_same() -> None:

@@ -166,7 +166,7 @@ def _checkpoint(folder: Path, **arguments: Any) -> tuple[SentRepModule, Path]:
 
 
 def test_a_checkpoint_of_a_python_built_module_stands_alone(tmp_path: Path) -> None:
-    optimizer = functools.partial(SAM, base_optimizer=functools.partial(torch.optim.SGD, lr=0.1))
+    optimizer = functools.partial(SAM, base_optimizer=torch.optim.SGD)
     module, path = _checkpoint(tmp_path, head=ProjectionHead("mlp"), seed=5, optimizer=optimizer)
     expected = module.encoder.encode(SENTENCES)
     again = SentRepModule.load_from_checkpoint(path)

@@ -26,7 +26,6 @@ from sentrep.objectives import (
     UncertaintyWeighted,
     WeightedSum,
 )
-from sentrep.training.parameter_groups import parameter_groups
 from sentrep.types import Views
 from support import assert_same_gradients, bare_views, text_batch, tiny_encoder, toy_sentences
 from unit.objectives.test_readings import NOTHING, WIDTH, assert_equals, built, vectors
@@ -118,16 +117,6 @@ def test_trained_weights_equal_the_formula() -> None:
     assert set(objective.metrics) == {"a", "b", "a/weight", "b/weight"}
 
 
-def test_trained_weights_alone_have_the_rate_of_their_own() -> None:
-    """Not what the terms train: a decoder keeps the run's rate."""
-    held = {"denoising": Denoising(layers=1, heads=2, feed_forward=48), "contrastive": Contrastive()}
-    module = SentRepModule(tiny_encoder(), {"both": UncertaintyWeighted(held, lr=0.1)})
-    groups = [group for group in parameter_groups(module) if group.get("lr") == 0.1]
-    (parameter,) = (parameter for group in groups for parameter in group["params"])
-    assert parameter is module.objectives.terms["both"].log_variances
-    assert sum(len(group["params"]) for group in parameter_groups(module)) == len(list(module.parameters()))
-
-
 def test_a_nested_objective_sees_its_own_extra_inputs_cut() -> None:
     encoder = tiny_encoder(dropout=0.0)
     made = {"order": Matryoshka(UncertaintyWeighted({"triplet": MaskedTriplet()}), [8, 32]), "plain": MaskedTriplet()}
@@ -150,7 +139,6 @@ def test_a_nested_objective_sees_its_own_extra_inputs_cut() -> None:
         (lambda: WeightedSum({"a": None}), "no objective"),
         (lambda: WeightedSum([Alignment(), Alignment()]), "give them names"),
         (lambda: WeightedSum({"a": Alignment()}, {"b": 1.0}), "unknown objectives"),
-        (lambda: WeightedSum({"a": Alignment()}, [1.0]), "weights must be a dict"),  # type: ignore[arg-type]
         (lambda: WeightedSum({"a": Alignment()}, {"a": 0.0}), "all are 0"),
         (lambda: WeightedSum({"a": Alignment()}, {"a": float("nan")}), "model.weights"),
         (lambda: Matryoshka(Alignment(), dims=[8, 8]), "dims must be widths that differ"),

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW
 
-from sentrep import InputError, NegativeSampler, SentenceEncoder, SentRepModule, TextBatch
+from sentrep import InputError, SentenceEncoder, SentRepModule, TextBatch
+from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import Contrastive
 from sentrep.random import step_draws
 from sentrep.stability import SAM
@@ -22,18 +23,6 @@ from support import loader, quiet_trainer, text_batch, tiny_encoder, toy_sentenc
 SENTENCES = toy_sentences(32)
 BASE = functools.partial(SGD, lr=0.1)
 SAM_SGD = functools.partial(SAM, base_optimizer=BASE, rho=0.5)
-
-
-class CountedNoise(NegativeSampler):
-    """Random negatives that remember which steps drew them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.drawn: list[int] = []
-
-    def sample(self, anchors: Tensor, keys: Tensor) -> Tensor:
-        self.drawn.append(self.step)
-        return torch.randn(4, anchors.shape[1], generator=self.generator(anchors.device))
 
 
 def batches(encoder: SentenceEncoder) -> list[TextBatch]:
@@ -96,40 +85,33 @@ def test_a_fit_equals_sam_by_hand(accumulate: int, clip: float | None) -> None:
 
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_everything_advances_once_per_step(accumulate: int) -> None:
-    noise = CountedNoise()
+    noise, drawn = GaussianNegatives(), list[int]()
+    sample = noise.sample
+
+    def noted(*given: Tensor) -> Tensor:
+        drawn.append(noise.step)
+        return sample(*given)
+
+    noise.sample = noted  # type: ignore[method-assign]
     fitted = module(SAM_SGD, objectives={"simcse": Contrastive(negatives={"noise": noise})})
     run = quiet_trainer(accumulate_grad_batches=accumulate)
     run.fit(fitted, loader(batches(fitted.encoder)))
     steps = 4 // accumulate
     assert run.global_step == noise.step == steps
-    assert noise.drawn == [step for step in range(steps) for _ in range(2 * accumulate)]
+    assert drawn == [step for step in range(steps) for _ in range(2 * accumulate)]
 
 
 def test_logs_and_after_step_come_from_the_unperturbed_weights() -> None:
-    class Watch(Contrastive):
-        def __init__(self) -> None:
-            super().__init__()
-            self.losses: list[float] = []
-            self.anchors: list[Tensor] = []
-            self.after: list[Tensor] = []
-
-        def forward(self, views: Any, batch: TextBatch) -> Tensor:
-            loss = super().forward(views, batch)
-            self.losses.append(float(loss.detach()))
-            self.anchors.append(views.anchor.detach())
-            return loss
-
-        def after_step(self, views: Any) -> None:
-            self.after.append(views.anchor.detach())
-
-    watch = Watch()
+    watch, seen, after = Contrastive(), list[Any](), list[Any]()
+    watch.register_forward_hook(lambda *call: seen.append(call))
+    watch.after_step = after.append  # type: ignore[method-assign]
     fitted = module(functools.partial(SAM_SGD, rho=5.0), objectives={"simcse": watch})
     run = quiet_trainer(limit_train_batches=1)
     run.fit(fitted, loader(batches(fitted.encoder)))
-    assert float(run.callback_metrics["train/loss"]) == pytest.approx(watch.losses[0])
-    assert watch.losses[1] > watch.losses[0] + 0.01
-    assert torch.equal(watch.after[0], watch.anchors[0])
-    assert len(watch.after) == 1
+    (_, (views, _), first), (_, _, second) = seen
+    assert float(run.callback_metrics["train/loss"]) == pytest.approx(first.item())
+    assert second > first + 0.01
+    assert [torch.equal(given.anchor, views.anchor) for given in after] == [True]
 
 
 def test_both_closures_see_the_same_dropout_and_noise() -> None:

@@ -42,7 +42,9 @@ def loss_of(model: nn.Module) -> Tensor:
     return (model(X)[:, 0] - Y).square().mean()
 
 
-def closure_for(model: nn.Module, optimizer: torch.optim.Optimizer) -> Callable[[], Tensor]:
+def closure_for(
+    model: nn.Module, optimizer: torch.optim.Optimizer, loss_of: Callable[[nn.Module], Tensor] = loss_of
+) -> Callable[[], Tensor]:
     def closure() -> Tensor:
         optimizer.zero_grad()
         loss = loss_of(model)
@@ -86,20 +88,18 @@ def test_steps_equal_the_paper_in_loops(kind: str, base: str) -> None:
 
 @pytest.mark.parametrize("kind", WRAP)
 def test_weights_are_restored_bit_for_bit_even_when_the_closure_fails(kind: str) -> None:
-    model = network().float()
+    model = network()
     optimizer = WRAP[kind](model.parameters(), functools.partial(SGD, lr=0.0))
     before = [p.detach().clone() for p in model.parameters()]
     seen: list[list[Tensor]] = []
 
-    def closure() -> Tensor:
-        optimizer.zero_grad()
+    def fails_at_last(model: nn.Module) -> Tensor:
         seen.append([p.detach().clone() for p in model.parameters()])
-        loss = (model(X.float())[:, 0] - Y.float()).square().mean()
-        loss.backward()
         if len(seen) == 4:
             raise KeyboardInterrupt
-        return loss
+        return loss_of(model)
 
+    closure = closure_for(model, optimizer, fails_at_last)
     optimizer.step(closure)
     with pytest.raises(KeyboardInterrupt):
         optimizer.step(closure)
@@ -115,14 +115,7 @@ def test_no_gradient_means_no_perturbation(kind: str) -> None:
     optimizer = WRAP[kind](model.parameters(), BASES["sgd"])
     frozen, zero = list(model.parameters())[:2]
     frozen.requires_grad_(False)
-
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        loss = (zero * 0.0).sum()
-        loss.backward()
-        return loss
-
-    optimizer.step(closure)
+    optimizer.step(closure_for(model, optimizer, lambda _: (zero * 0.0).sum()))
     assert all(parameter.isfinite().all() for parameter in model.parameters())
     assert torch.equal(frozen, next(network().parameters()))
 

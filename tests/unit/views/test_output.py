@@ -46,11 +46,14 @@ def test_the_perturbation_comes_after_the_head() -> None:
     assert torch.equal(views.positive == 0, views.anchor.abs() >= views.anchor.abs().topk(8).values[:, -1:])
 
 
-def test_fgsm_attacks_the_contrast_with_the_anchors() -> None:
+@pytest.mark.parametrize("descend", [False, True])
+def test_fgsm_attacks_the_contrast_with_the_anchors(descend: bool) -> None:
+    """Its sign is found by finite differences."""
     encoder = tiny_encoder(dropout=0.0).double()
-    views = OutputPerturbedViews(FGSM(0.01, 0.5))(encoder, text_batch(encoder, SENTENCES[:2]), {})
+    views = OutputPerturbedViews(FGSM(0.01, 0.5, descend))(encoder, text_batch(encoder, SENTENCES[:2]), {})
     anchor = views.anchor.detach()
-    expected = fgsm_loop(anchor, lambda x: info_nce_loop(anchor, x, 0.5, [0, 1], None, None, 1.0, 0.0), 0.01)
+    step = -0.01 if descend else 0.01
+    expected = fgsm_loop(anchor, lambda x: info_nce_loop(anchor, x, 0.5, [0, 1], None, None, 1.0, 0.0), step)
     torch.testing.assert_close(views.positive.detach(), expected, rtol=0, atol=1e-9)
 
 

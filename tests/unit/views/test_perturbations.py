@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from references.info_nce import info_nce_loop
-from references.perturbations import erased_tokens, fgsm_loop, masked_features_loop
+from references.perturbations import erased_tokens, masked_features_loop
 from sentrep import InputError, Perturbation
 from sentrep.functional import info_nce
 from sentrep.views import (
@@ -124,19 +123,6 @@ def test_feature_mask_equals_the_loop(which: str, by: str) -> None:
     mask = torch.ones(5, dtype=torch.bool)
     expected = masked_features_loop(x, 0.1, largest=which == "significant", signed=by == "value")
     assert torch.equal(FeatureMask(which, by=by)(x, mask, attack), expected)
-
-
-@pytest.mark.parametrize("descend", [False, True])
-def test_fgsm_equals_finite_differences_of_the_contrastive_loss(descend: bool) -> None:
-    anchor, x = torch.randn(2, 4, 3, dtype=torch.float64)
-
-    def loop(y: Tensor) -> Tensor:
-        return info_nce_loop(anchor, y, 0.1, [0, 1, 2, 3], None, None, 1.0, 0.0)
-
-    after = FGSM(0.01, temperature=0.1, descend=descend)(
-        x, torch.ones(4, dtype=torch.bool), lambda y, temperature: info_nce(anchor, y, temperature=temperature)
-    )
-    torch.testing.assert_close(after, fgsm_loop(x, loop, -0.01 if descend else 0.01), rtol=0, atol=1e-12)
 
 
 def test_token_cutoff_erases_the_share_of_the_own_tokens() -> None:

@@ -13,7 +13,6 @@ import torch
 
 from references.token_augmentations import missing, repeated, swapped, texts
 from sentrep import TokenAugmentation, TokenBatch
-from sentrep.decoders import RealTokens
 from sentrep.views import (
     EncodedViews,
     GaussianNoise,
@@ -149,15 +148,3 @@ def test_each_view_has_its_own_list(perturbs: Any) -> None:
     assert texts(read.anchor) != texts(batch.anchor)
     for vectors, tokens in ((views.anchor, read.anchor), (views.positive, read.positive)):
         torch.testing.assert_close(vectors, encoder(tokens).embedding, rtol=1e-4, atol=1e-5)
-
-
-def test_a_packed_pass_counts_the_tokens_that_are_read() -> None:
-    encoder = tiny_encoder(dropout=0.0, pooling="mean")
-    batch = text_batch(encoder, SENTENCES[:6])
-    views = plugged(EncodedViews([WordRepetition(1.0)]), encoder)(encoder, batch, {})
-    assert views.read is not None
-    assert views.read.positive is not None
-    assert len(RealTokens.of(views.read.positive.attention_mask).index) > batch.anchor.count()
-    torch.testing.assert_close(views.positive, tiny_encoder(dropout=0.0, layout="padded", pooling="mean")(
-        views.read.positive
-    ).embedding, rtol=1e-4, atol=1e-5)  # fmt: skip
