@@ -42,10 +42,10 @@ DRAWN = [kind for kind, (name, _) in KINDS.items() if name != "MemoryBank"]  # w
 REMEMBERING = ["bank", "small bank", "mixture", "full mixture", "vae"]  # drawing nothing before the first update
 
 
-def built(kind: str, stream: str = "extra", seed: int = 5, **overrides: Any) -> NegativeSampler:
+def built(kind: str, stream: str = "extra", seed: int = 5, **overrides: Any) -> Any:
     """A sampler of this kind, ready for embeddings of `WIDTH`."""
     name, arguments = KINDS[kind]
-    sampler: NegativeSampler = getattr(negatives, name)(**{**arguments, **overrides})
+    sampler = getattr(negatives, name)(**{**arguments, **overrides})
     sampler.build(spec(seed), stream)
     return sampler
 

@@ -62,9 +62,9 @@ def test_shares_are_all_items_once_and_their_total_is_exact(count: int) -> None:
         assert torch.equal(total, 1 / (1 + torch.arange(count)))
 
 
-def _validation_scores(pooling: str) -> dict[str, float]:
+def _validation_scores() -> dict[str, float]:
     """Of a module on 200 pairs, which fill several batches."""
-    encoder = tiny_encoder(pooling=pooling)
+    encoder = tiny_encoder(pooling="mean")
     module = SentRepModule(encoder, {"simcse": Contrastive()})
     metrics: dict[str, Any] = {}
     module.log = lambda name, value, **_: metrics.update({name: value})  # type: ignore[method-assign]
@@ -84,15 +84,14 @@ def _validation_scores(pooling: str) -> dict[str, float]:
     return {name: float(value.compute() if isinstance(value, Metric) else value) for name, value in metrics.items()}
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
-def test_validation_on_two_processes_gives_exactly_the_scores_of_one(pooling: str) -> None:
+def test_validation_on_two_processes_gives_exactly_the_scores_of_one() -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in the processes
     try:
-        expected = _validation_scores(pooling)
+        expected = _validation_scores()
     finally:
         torch.set_num_threads(threads)
-    assert run_processes(_validation_scores, WORLD, pooling) == [expected, expected]
+    assert run_processes(_validation_scores, WORLD) == [expected, expected]
 
 
 def test_outside_a_step_a_plug_in_draws_on_from_where_torch_is() -> None:

@@ -9,14 +9,8 @@ from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
 from references.samplers import StepwiseEM
-from sentrep.negatives import GaussianMixtureNegatives, gaussian_mixture
+from sentrep.negatives import gaussian_mixture
 from sentrep.random import derive_seed, step_generator
-
-
-def _mixture(**overrides: object) -> GaussianMixtureNegatives:
-    sampler = built("mixture", **overrides)
-    assert isinstance(sampler, GaussianMixtureNegatives)
-    return sampler
 
 
 def drawn_by_one(step: int, mass: Tensor, means: Tensor, covariances: Tensor, rows: int) -> Tensor:
@@ -32,7 +26,7 @@ def drawn_by_one(step: int, mass: Tensor, means: Tensor, covariances: Tensor, ro
 @pytest.mark.parametrize("covariance", ["diag", "full"])
 @pytest.mark.parametrize("decay", [0.3, 1.0])
 def test_equals_stepwise_em_in_loops(covariance: str, decay: float) -> None:
-    sampler = _mixture(covariance=covariance, decay=decay, components=2, variance_floor=0.05)
+    sampler = built("mixture", covariance=covariance, decay=decay, components=2, variance_floor=0.05)
     rows = embeddings(0, rows=40)[0]
     seeds = rows[torch.randperm(40, generator=step_generator(5, "extra/fit", 0))[:2]]
     reference = StepwiseEM(seeds, rows.var(0, correction=0), decay, floor=0.05, full=covariance == "full")
@@ -54,7 +48,7 @@ def test_equals_stepwise_em_in_loops(covariance: str, decay: float) -> None:
 
 def test_dead_components_are_seeded_again_from_the_step_generator() -> None:
     rows = embeddings(0, rows=64)[0]
-    sampler = _mixture(components=3, decay=1.0)
+    sampler = built("mixture", components=3, decay=1.0)
     advance(sampler, rows)
     sampler.mass[1] = 4e-3 * sampler.mass.sum()  # 1.2 % of its even part, which is enough
     sampler._responsibilities(rows)
@@ -72,7 +66,7 @@ def test_dead_components_are_seeded_again_from_the_step_generator() -> None:
 
 @pytest.mark.parametrize("covariance", ["diag", "full"])
 def test_fewer_rows_than_components_and_dimensions_far_from_the_origin(covariance: str) -> None:
-    sampler = _mixture(covariance=covariance, components=5)
+    sampler = built("mixture", covariance=covariance, components=5)
     batch = 1e4 + embeddings(0, rows=3)[0]
     for _ in range(5):
         advance(sampler, batch)
@@ -82,7 +76,7 @@ def test_fewer_rows_than_components_and_dimensions_far_from_the_origin(covarianc
 
 
 def test_identical_rows_leave_a_mixture_that_recovers() -> None:
-    sampler = _mixture()
+    sampler = built("mixture")
     same = torch.ones(8, WIDTH)
     for _ in range(3):
         advance(sampler, same)
@@ -125,7 +119,7 @@ def test_a_window_of_equal_rows_draws_them() -> None:
 
 
 def test_a_component_of_less_than_one_row_has_its_own_variance() -> None:
-    sampler = _mixture(components=2, variance_floor=1e-6)
+    sampler = built("mixture", components=2, variance_floor=1e-6)
     sampler.mass.copy_(torch.tensor([0.5, 8.0]))
     sampler.scatter.fill_(2.0)
     expected = torch.tensor([4.0, 0.25])[:, None].expand(2, WIDTH)
@@ -134,7 +128,7 @@ def test_a_component_of_less_than_one_row_has_its_own_variance() -> None:
 
 def test_a_moved_component_is_as_likely_as_any_other() -> None:
     rows = embeddings(0, rows=6)[0]
-    sampler = _mixture(components=2)
+    sampler = built("mixture", components=2)
     sampler.mass[0], sampler.mean[0], sampler.scatter[0] = 10.0, rows.mean(0), 10 * rows.var(0, correction=0)
     found = sampler._responsibilities(rows)
     wide = rows.var(0, correction=0).expand(2, -1)

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW
 
-from references.weight_perturbation import awp_loop, sam_loop
+from references.weight_perturbation import awp, sam
 from sentrep import InputError
 from sentrep.stability import SAM, AdversarialWeightPerturbation, PerturbedWeights, refuse_gradient_scaler
 
 PERTURB = {
-    "sam": lambda w, g: sam_loop(w, g, rho=0.3, adaptive=False),
-    "asam": lambda w, g: sam_loop(w, g, rho=0.7, adaptive=True),
-    "awp": lambda w, g: awp_loop(w, g, gamma=0.1),
+    "sam": lambda w, g: sam(w, g, rho=0.3, adaptive=False),
+    "asam": lambda w, g: sam(w, g, rho=0.7, adaptive=True),
+    "awp": lambda w, g: awp(w, g, gamma=0.1),
 }
 WRAP: dict[str, Callable[..., PerturbedWeights]] = {
     "sam": functools.partial(SAM, rho=0.3),
