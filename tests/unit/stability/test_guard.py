@@ -190,6 +190,8 @@ def test_on_a_cpu_a_bad_step_ends_the_training_at_once_and_names_all_that_failed
     with pytest.raises(InputError, match=r"loss is nan \(objective one, other\)"):
         judge(guard, trainer, {"one": torch.nan, "fine": 1.0, "other": torch.inf})
     assert [file.parent.name for file in tmp_path.rglob("*.json")] == ["logs"], "beside the logs"
+    guard.on_exception(trainer, None, InputError("loss is nan"))  # type: ignore[arg-type]
+    assert trainer.checkpoint_callbacks[0].save_on_exception, "the weights are sound"
 
 
 def test_a_gradient_that_overflows_is_for_the_loss_scaler_and_a_loss_is_not(tmp_path: Path) -> None:
@@ -205,9 +207,10 @@ def test_a_gradient_that_overflows_is_for_the_loss_scaler_and_a_loss_is_not(tmp_
     assert guard.skipped == 1
 
 
-def test_another_exception_is_saved(tmp_path: Path) -> None:
+def test_the_last_step_is_judged_at_the_end_if_not_before(tmp_path: Path) -> None:
     guard = NonFiniteGuard()
     trainer = begin(guard, tmp_path)
-    judge(guard, trainer, {"one": 1.0})
-    guard.on_exception(trainer, None, KeyboardInterrupt())  # type: ignore[arg-type]
-    assert trainer.checkpoint_callbacks[0].save_on_exception
+    guard._late = True
+    judge(guard, trainer, {"one": torch.nan})
+    with pytest.raises(InputError, match="loss is nan"):
+        guard.on_train_end()
