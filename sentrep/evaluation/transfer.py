@@ -16,7 +16,7 @@ from sentrep.evaluation.classification import (
     validated,
 )
 from sentrep.evaluation.results import TaskResult
-from sentrep.evaluation.vectors import Vectors, encode_texts
+from sentrep.evaluation.vectors import Vectors, check_vectors
 
 
 def evaluate_transfer(
@@ -51,7 +51,9 @@ def _encode(
 ) -> dict[str, tuple[Vectors, ...]]:
     """By split: the vectors of its texts, and of its second texts where there are any."""
     columns = [(s, column) for s, part in task.splits.items() for column in (part.texts, part.second) if column]
-    vectors = encode_texts(encoder, [text for _, column in columns for text in column], task.name, batch_size, show)
+    texts = [text for _, column in columns for text in column]
+    vectors = np.asarray(encoder.encode(texts, batch_size=batch_size, show_progress_bar=show))
+    check_vectors(vectors, task.name)
     parts = np.split(vectors, np.cumsum([len(column) for _, column in columns])[:-1])
     return {
         split: tuple(part for (of, _), part in zip(columns, parts, strict=True) if of == split) for split in task.splits

@@ -81,6 +81,7 @@ def test_batches_of_one_step_count_alike(tmp_path: Path) -> None:
     assert recorder.found["train/loss"][8] == pytest.approx(sum(halves) / 4, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_logs_the_same_mean(tmp_path: Path) -> None:
     _, _, whole = train(tmp_path / "whole", 8, scheduler="constant")
     train(tmp_path / "parts", 6, scheduler="constant")
