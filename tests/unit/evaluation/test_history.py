@@ -32,18 +32,6 @@ def test_values_are_copied_and_survive_a_checkpoint() -> None:
     assert courses(restored.frame) == {"train/loss": {10: 2.0, 20: 0.0, 30: 1.0}, "val/sts": {20: 70.0}}
 
 
-def test_the_table_has_a_row_per_step_and_gaps(tmp_path: Path) -> None:
-    history, path = MetricHistory(), tmp_path / "new" / "metrics.csv"
-    history.add(0, {"val/sts": torch.tensor(50.5)})
-    history.add(10, {"train/loss": torch.tensor(0.25)})
-    write_metrics(path, history.frame)
-    history.add(10, {"val/sts": torch.tensor(60.0)})
-    write_metrics(path, history.frame)
-    pd.testing.assert_frame_equal(pd.read_csv(path, index_col="step"), history.frame)
-    assert path.read_text() == "step,val/sts,train/loss\n0,50.5,\n10,60.0,0.25\n"
-    assert [file.name for file in path.parent.iterdir()] == ["metrics.csv"]
-
-
 @pytest.mark.parametrize(
     ("every", "step", "after", "expected"),
     [(10, 20, 10, True), (10, 21, 10, False), (10, 20, 20, False), (0, 20, 10, False)],
