@@ -13,7 +13,6 @@ from sentrep.checkpoint.trust import refuse_foreign_classes
 from sentrep.config import to_config
 from sentrep.encoder import SentenceEncoder
 from sentrep.encoder.loading.folders import small_files
-from sentrep.errors import InputError
 from sentrep.io.checkpoint_file import FORMAT, read_checkpoint
 from sentrep.version import __version__
 
@@ -59,18 +58,11 @@ def payload(encoder: SentenceEncoder, seed: int, data: str | None, lm_head: str 
 
 
 def recorded_arguments(checkpoint: dict[str, Any], path: str | Path) -> dict[str, Any]:
-    """Constructor arguments recorded in a checkpoint, its encoder's origin replaced by itself.
-
-    Raises:
-        InputError: where there are none.
-    """
-    recorded: Any = copy.deepcopy(checkpoint.get("hyper_parameters"))
-    encoder = recorded.get("encoder") if isinstance(recorded, dict) else None
-    settings = encoder.get("init_args", encoder) if isinstance(encoder, dict) else None
-    if not isinstance(settings, dict):
-        raise InputError(f"{path}: the checkpoint does not say how its model was built; use one written by sentrep fit")
-    arguments = {k: v for k, v in recorded.items() if not k.startswith("_")}
-    settings.update(backbone=str(path), tokenizer=None, pretrained=True)
+    """Constructor arguments recorded in a checkpoint, its encoder's origin replaced by itself."""
+    recorded = checkpoint["hyper_parameters"].items()
+    arguments = {name: copy.deepcopy(value) for name, value in recorded if not name.startswith("_")}
+    encoder: dict[str, Any] = arguments["encoder"]
+    encoder.get("init_args", encoder).update(backbone=str(path), tokenizer=None, pretrained=True)
     return arguments
 
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from sentrep.encoder.modules import SentenceModule
-from sentrep.errors import InputError
 
 
 class ConvolutionalPooling(SentenceModule):
@@ -23,9 +22,6 @@ class ConvolutionalPooling(SentenceModule):
         windows: odd widths, in tokens.
         filters: of each width; None for H ÷ the number of widths, so that s has the backbone's width if this divides H.
 
-    Raises:
-        InputError: for no window, or an even one.
-
     Examples:
         >>> import torch
         >>> from sentrep.encoder import ConvolutionalPooling
@@ -39,25 +35,16 @@ class ConvolutionalPooling(SentenceModule):
 
     def __init__(self, windows: Sequence[int] = (1, 3, 5), filters: int | None = None) -> None:
         super().__init__()
-        if not windows or any(window % 2 == 0 for window in windows):
-            raise InputError(f"ConvolutionalPooling: windows must be odd numbers, at least one, got {list(windows)}")
         self.windows = list(windows)
 
     def build(self, width: int, std: float) -> None:
         """See `SentenceModule.build`; torch's own initial weights."""
-        self.width = width
         filters = self.init_args["filters"] or max(1, width // len(self.windows))
         self.layers = nn.ModuleList(nn.Conv1d(width, filters, size, padding=size // 2) for size in self.windows)
         self.out_features = filters * len(self.windows)
 
     def features(self, token_states: Tensor, mask: Tensor) -> Tensor:
-        """(B, L, H) → c, (B, L, D'); rows of padding are undefined.
-
-        Raises:
-            InputError: for states of another width than the vectors that came in.
-        """
-        if token_states.shape[-1] != self.width:
-            raise InputError("ConvolutionalPooling reads the backbone's states: put it first in model.encoder.modules")
+        """(B, L, H) → c, (B, L, D'); rows of padding are undefined."""
         states = token_states.masked_fill(mask[..., None] == 0, 0.0).transpose(1, 2)
         return torch.cat([layer(states) for layer in self.layers], dim=1).relu().transpose(1, 2)
 

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from sentrep import checks
 from sentrep.encoder.modules import SentenceModule
-from sentrep.errors import InputError
 from sentrep.functional.similarity import at_least_float32, linear
 from sentrep.random import own_draws
 
@@ -32,7 +31,7 @@ class Flow(SentenceModule):
         seed: of the permutations.
 
     Raises:
-        InputError: for fewer steps than 1, and for vectors of one dimension.
+        InputError: for fewer steps than 1.
 
     Examples:
         >>> import torch
@@ -50,8 +49,6 @@ class Flow(SentenceModule):
 
     def build(self, width: int, std: float) -> None:
         """See `SentenceModule.build`; every step begins as a permutation, with the second half times σ(2)."""
-        if width < 2:
-            raise InputError("Flow: a vector of one dimension has no halves to couple")
         self.out_features = width
         with own_draws(self.seed, "flow"):
             self.layers = nn.ModuleList(_Step(width, self.hidden or width) for _ in range(self.steps))

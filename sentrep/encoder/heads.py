@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from sentrep.config import Configurable
 from sentrep.encoder.modules import linear_layer
-from sentrep.errors import InputError
 
 
 class ProjectionHead(Configurable, nn.Module):
@@ -28,9 +27,6 @@ class ProjectionHead(Configurable, nn.Module):
         kind: ``linear``, ``mlp``, ``pooler`` or ``pooler_mlp``.
         out_features: D'; None for D, which both kinds with a pooler always have.
 
-    Raises:
-        InputError: for a width with ``pooler``.
-
     Examples:
         >>> import torch
         >>> from sentrep import ProjectionHead
@@ -42,8 +38,6 @@ class ProjectionHead(Configurable, nn.Module):
         self, kind: Literal["linear", "mlp", "pooler", "pooler_mlp"] = "mlp", out_features: int | None = None
     ) -> None:
         super().__init__()
-        if kind.startswith("pooler") and out_features is not None:
-            raise InputError("ProjectionHead: a pooler has its own width; leave out_features out, or take kind mlp")
         self.kind = kind
         self.out_features = out_features
 

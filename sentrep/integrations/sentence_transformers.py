@@ -147,8 +147,6 @@ class ObjectiveCallback(TrainerCallback):
         self._loss.module.load_frozen()
         if state.global_step:
             file = _checkpoint(args, state) / STATE_FILE
-            if not file.is_file():
-                raise InputError(f"{file}: the state of the loss is not there; resume from a folder that has it")
             _load(self._loss, torch.load(file, map_location="cpu", weights_only=True))
         if not self.active and distributed.world_size() > 1:
             for parameter in self._loss.parameters():
@@ -198,8 +196,6 @@ def _state(loss: ObjectiveLoss) -> dict[str, Any]:
 
 def _load(loss: ObjectiveLoss, state: Mapping[str, Any]) -> None:
     """Put the state back; everything but the weights of the model must be in it."""
-    wanted = _state(loss).keys()
-    if wanted != state.keys():
-        name = min(wanted ^ state.keys())
-        raise InputError(f"{STATE_FILE}: {name} does not fit; resume with the objectives of the checkpoint")
-    loss.load_state_dict(dict(state), strict=False)
+    whole = loss.state_dict()
+    of_model = {name: whole[name] for name in whole.keys() - _state(loss).keys()}
+    loss.load_state_dict({**of_model, **state})

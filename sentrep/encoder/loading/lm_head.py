@@ -29,9 +29,6 @@ class LanguageModelHead(nn.Module):
     Args:
         model: a masked-LM model; its backbone is thrown away.
         words: the encoder's word embeddings (V, W).
-
-    Raises:
-        InputError: the head has no output layer of the word embeddings' shape.
     """
 
     def __init__(self, model: PreTrainedModel, words: nn.Parameter) -> None:
@@ -40,8 +37,6 @@ class LanguageModelHead(nn.Module):
         self.model: Any = nn.Module.to(model, words.device, words.dtype)
         if getattr(model.config, "tie_word_embeddings", True):
             output: Any = model.get_output_embeddings()
-            if output is None or output.weight.shape != words.shape:
-                raise InputError(f"the masked-LM head of {model.config.model_type} has no output of the words' shape")
             output.weight = words
         self.train()
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from references.is_bert import convolutions_loop, information_loop
-from sentrep import InputError, SentRepModule
-from sentrep.encoder import ConvolutionalPooling, Dense
+from sentrep import SentRepModule
+from sentrep.encoder import ConvolutionalPooling
 from sentrep.objectives import LocalGlobalInformation
 from support import assert_same_gradients, text_batch, tiny_encoder, toy_sentences
 
@@ -32,10 +32,3 @@ def test_value_and_gradient_equal_the_loops(convolutions: bool) -> None:
     expected = information_loop(states, vectors, weight)
     inputs = [*encoder.sentence_modules.parameters(), weight, encoder.backbone.get_input_embeddings().weight]
     assert_same_gradients(loss, expected, inputs, rtol=1e-7, atol=1e-7)
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(InputError, match="put it first"):
-        tiny_encoder(modules=[Dense(out_features=8), ConvolutionalPooling()]).encode("a dog")
-    with pytest.raises(InputError, match="odd numbers"):
-        ConvolutionalPooling([2])
