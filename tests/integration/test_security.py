@@ -132,14 +132,6 @@ def test_the_command_line_asks_for_trust(stranger: Path) -> None:
         whole_tree("test", *sort_words(split(command)))
 
 
-def test_the_command_line_refuses_a_checkpoint(
-    checkpoint: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    checkpoint["hyper_parameters"]["optimizer"] = "os.system"
-    assert main(["test", "--ckpt_path", str(written(checkpoint, tmp_path))]) == 1
-    assert "it asks for 'os.system'" in capsys.readouterr().err
-
-
 def test_the_encoder_alone_builds_no_objective(stranger: Path, tmp_path: Path) -> None:
     Spy.built = 0
     SentenceEncoder.from_pretrained(stranger)
@@ -240,9 +232,8 @@ def test_a_strangers_folder_runs_no_code(file: str, keys: Any, tmp_path: Path) -
             config = json.loads((folder / "config.json").read_text())
             (folder / "config.json").write_text(json.dumps({**config, "auto_map": AUTO}))
     (folder / file).write_text(json.dumps(content))
-    for load in (SentenceEncoder.from_pretrained, lambda name: SentenceEncoder(str(name))):
-        with contextlib.suppress(InputError):
-            load(folder)
+    with contextlib.suppress(InputError):
+        SentenceEncoder.from_pretrained(folder)
     assert not list(tmp_path.rglob("ran"))
     assert not any("evil" in name for name in sys.modules)
 
@@ -267,9 +258,8 @@ def test_the_modules_of_a_folder_stay_in_it(place: int, inner: str, tmp_path: Pa
     modules = json.loads(file.read_text())
     modules[place]["path"] = inner
     file.write_text(json.dumps(modules))
-    for load in (SentenceEncoder.from_pretrained, lambda name: SentenceEncoder(str(name))):
-        with pytest.raises(InputError, match="leads out of the model folder"):
-            load(tmp_path / "model")
+    with pytest.raises(InputError, match="leads out of the model folder"):
+        SentenceEncoder.from_pretrained(tmp_path / "model")
 
 
 @pytest.mark.parametrize("inner", ["../secret.safetensors", "/etc/secret.safetensors"])
@@ -281,9 +271,8 @@ def test_the_weights_of_a_folder_stay_in_it(index: str, inner: str, tmp_path: Pa
         places = dict.fromkeys(file.keys(), inner.replace("/etc", str(tmp_path)))
     (tmp_path / "model" / index).write_text(json.dumps({"metadata": {}, "weight_map": places}))
     weights.rename(tmp_path / "secret.safetensors")
-    for load in (SentenceEncoder.from_pretrained, lambda name: SentenceEncoder(str(name))):
-        with pytest.raises(InputError, match=rf"{index}: the path .* leads out of the model folder"):
-            load(tmp_path / "model")
+    with pytest.raises(InputError, match=rf"{index}: the path .* leads out of the model folder"):
+        SentenceEncoder.from_pretrained(tmp_path / "model")
 
 
 HOSTILE = {

@@ -25,13 +25,6 @@ def equal(content: dict[str, Any]) -> bool:
     )
 
 
-def test_what_is_written_is_read_and_leaves_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "x.ckpt"
-    AtomicCheckpointIO().save_checkpoint(CONTENT, path)
-    assert equal(AtomicCheckpointIO().load_checkpoint(path))
-    assert [file.name for file in path.parent.iterdir()] == ["x.ckpt"]
-
-
 def test_the_file_appears_by_a_rename_after_it_was_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.ckpt"
     calls = []

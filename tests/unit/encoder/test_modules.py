@@ -157,34 +157,6 @@ def test_a_folder_builds_nothing_but_modules(name: str, tmp_path: Path) -> None:
         SentenceEncoder.from_pretrained(tmp_path)
 
 
-@pytest.mark.slow
-def test_a_run_with_a_class_of_the_user_ends_with_its_model_and_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_workplace(tmp_path)
-    gate = {"class_path": f"{__name__}.Gate", "init_args": {"scale": 0.5}}
-    modules = {"model": {"encoder": {"modules": [gate, "Normalize"]}}}
-    Path("own.yaml").write_text(json.dumps(modules))
-    assert main(["fit", "-c", "run.yaml", "-c", "own.yaml"]) == 0
-    (last,) = Path("runs").rglob("last.ckpt")
-    words = ["fit", "-c", "run.yaml", "-c", "own.yaml", "--trainer.max_steps", "6", "--ckpt_path", str(last)]
-    assert main(words) == 0
-    vectors = [
-        SentenceEncoder.from_pretrained(path, trust_remote_code=True).encode(SENTENCES)
-        for path in (last, last.parents[1] / "model")
-    ]
-    np.testing.assert_allclose(np.linalg.norm(vectors[0], axis=1), 1, atol=1e-6)
-    Path("text.txt").write_text("\n".join(SENTENCES))
-    model = str(last.parents[1] / "model")
-    assert main(["encode", model, "--output", "out.npy", "--input", "text.txt"]) == 1
-    trust = ["--trust_remote_code", "true"]
-    assert main(["encode", model, "--output", "out.npy", "--input", "text.txt", *trust]) == 0
-    np.testing.assert_allclose(np.load("out.npy"), vectors[1], atol=1e-6)
-    assert main(["export", str(last), "--output", "again", *trust]) == 0
-    assert main(["evaluate", "again", "--sets", "[dev.csv]", *trust]) == 0
-
-
 GATE = """
 from sentrep.encoder import SentenceModule
 
@@ -195,13 +167,28 @@ class Gate(SentenceModule):
 
 
 @pytest.mark.slow
-def test_a_model_with_a_class_of_the_users_file_is_tested_and_compared(
+def test_every_command_takes_a_model_with_a_class_of_the_users_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     seeded_runs_here(monkeypatch)
     write_workplace(tmp_path)
     Path("gate_of_mine.py").write_text(GATE)
-    Path("own.yaml").write_text(json.dumps({"model": {"encoder": {"modules": ["gate_of_mine.Gate"]}}}))
-    assert main(["fit", "-c", "run.yaml", "-c", "own.yaml", "--seeds", "1", "--data.test", "[dev.csv]"]) == 0
+    Path("own.yaml").write_text(json.dumps({"model": {"encoder": {"modules": ["gate_of_mine.Gate", "Normalize"]}}}))
+    words = ["fit", "-c", "run.yaml", "-c", "own.yaml"]
+    assert main(words) == 0
+    (last,) = Path("runs").rglob("last.ckpt")
+    model = str(last.parents[1] / "model")
+    assert main([*words, "--trainer.max_steps", "6", "--ckpt_path", str(last)]) == 0
+    encoders = [SentenceEncoder.from_pretrained(path, trust_remote_code=True) for path in (last, model)]
+    vectors = [encoder.encode(SENTENCES) for encoder in encoders]
+    np.testing.assert_allclose(np.linalg.norm(vectors[0], axis=1), 1, atol=1e-6)
+    Path("text.txt").write_text("\n".join(SENTENCES))
+    encode, trust = ["encode", model, "--output", "out.npy", "--input", "text.txt"], ["--trust_remote_code", "true"]
+    assert main(encode) == 1
+    assert main([*encode, *trust]) == 0
+    np.testing.assert_allclose(np.load("out.npy"), vectors[1], atol=1e-6)
+    assert main(["export", str(last), "--output", "again", *trust]) == 0
+    assert main(["evaluate", "again", "--sets", "[dev.csv]", *trust]) == 0
+    assert main([*words, "--seeds", "1", "--data.test", "[dev.csv]"]) == 0
     assert "run" in Path("runs/run-own/report.md").read_text(encoding="utf-8")
