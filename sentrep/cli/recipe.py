@@ -27,15 +27,14 @@ def read(name: str) -> Tree:
 
 
 def read_file(name: str) -> tuple[str, Tree]:
-    """The path and the tree of a file, of a shipped recipe if no such file exists, or of content in braces.
+    """The path and the tree of a file, or of a shipped recipe if no such file exists.
 
     Raises:
         UsageError: there is no such file or recipe, or it is no configuration.
     """
-    is_content = name.lstrip().startswith("{")
-    place = name if is_content else locate(name)
+    place = locate(name)
     try:
-        tree = _yaml(name if is_content else expanded(place).read_text(encoding="utf-8"))
+        tree = _yaml(expanded(place).read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{place}: {error.strerror}{no_recipe(name)}") from None
     except UnicodeDecodeError as error:

@@ -29,7 +29,7 @@ def run_name(names: Sequence[str]) -> str:
         >>> run_name(["configs/dclr/bert-base.yaml", "mine.yaml"])
         'dclr-bert-base-mine'
     """
-    if not names or names[0].lstrip().startswith("{"):
+    if not names:
         return "default"
     file, _, row = names[0].partition(", row ")
     folders = Path(file).absolute().parent.parts
@@ -37,7 +37,7 @@ def run_name(names: Sequence[str]) -> str:
     own = [Path(file).stem] if below or not row else []
     if not below and not row and "configs" not in folders:  # two files of one name are two runs
         own.insert(0, Path(file).parent.name)
-    overrides = [Path(name).stem for name in names[1:] if not name.lstrip().startswith("{")]
+    overrides = [Path(name).stem for name in names[1:]]
     return "-".join(filter(None, [*(part for part in below if part != "tables"), *own, row, *overrides]))
 
 

@@ -73,7 +73,7 @@ def test_other_settings_are_listed_and_refused(workplace: Path, capsys: pytest.C
     capsys.readouterr()
     backbone = {"hidden_act": "relu", "num_attention_heads": 4}  # whose weights have the same shapes
     changes = [
-        f"--config={json.dumps({'model': {'encoder': {'backbone': backbone}}})}",
+        f"--model.encoder.backbone={json.dumps(backbone)}",
         "--model.objectives.simcse.temperature=0.2", "--model.optimizer.lr=1e-4", "--data.batch_size=2",
         "--trainer.accumulate_grad_batches=3",
     ]  # fmt: skip

@@ -181,7 +181,7 @@ def test_pickled_code_in_a_dense_layer_does_not_run(tmp_path: Path) -> None:
 UNSAFE = r"torch\.load\(|pickle\.load|allow_pickle=(?!False)|yaml\.(unsafe_|full_)?load\(|\beval\(['\"]|\bexec\("
 
 
-def test_every_load_of_torch_runs_no_code() -> None:
+def test_every_load_of_torch_runs_no_code(tmp_path: Path) -> None:
     loads = [
         line
         for path in (ROOT / "sentrep").rglob("*.py")
@@ -191,8 +191,9 @@ def test_every_load_of_torch_runs_no_code() -> None:
     assert len(loads) >= 2
     ours = r"weights_only=True|yaml\.BaseLoader"  # which makes texts of everything
     assert all(re.search(ours, line) for line in loads), loads
+    (tmp_path / "x.yaml").write_text("a: !!python/object/apply:os.getcwd []")
     with pytest.raises(InputError, match="no valid YAML"):
-        recipe.read("{a: !!python/object/apply:os.getcwd []}")
+        recipe.read(str(tmp_path / "x.yaml"))
 
 
 EVIL = """

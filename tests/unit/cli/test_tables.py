@@ -91,7 +91,7 @@ def test_a_row_with_nothing_to_run_is_no_run(table: str, capsys: pytest.CaptureF
 
 
 def test_a_row_trains_in_a_folder_of_its_name_and_flags_win(table: str, workplace: Path) -> None:
-    words = ["fit", "--row", "noise-0.8", "--data.batch_size=3", f"--table={table}", "-c{trainer: {max_steps: 2}}"]
+    words = ["fit", "--row", "noise-0.8", "--data.batch_size=3", f"--table={table}", "--trainer.max_steps=2"]
     assert main(words) == 0
     config = yaml.safe_load((workplace / "runs/noise-0.8/version_0/config.yaml").read_text())
     assert config["model"]["objectives"]["simcse"]["init_args"]["temperature"] == 0.5

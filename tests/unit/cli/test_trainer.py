@@ -114,9 +114,9 @@ class Steps(Callback):
 def test_a_checkpoint_is_chosen_by_a_metric_or_a_callback_of_the_user(
     workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = {"val": [{"path": "dev.csv", "name": "own"}], "metrics": {"tau": "torchmetrics.KendallRankCorrCoef"}}
-    metric = [f"--config={json.dumps({'data': data})}", "--checkpoint.monitor=val/own/tau", "--checkpoint.mode=max"]
-    assert fit(*metric, "--report=null", "--trainer.logger=false") == 0
+    data = ["--data.val=[{path: dev.csv, name: own}]", "--data.metrics={tau: torchmetrics.KendallRankCorrCoef}"]
+    metric = ["--checkpoint.monitor=val/own/tau", "--checkpoint.mode=max"]
+    assert fit(*data, *metric, "--report=null", "--trainer.logger=false") == 0
     assert any(Path("checkpoints").glob("step=*-own-tau=*.ckpt"))
     callback = [f"--trainer.callbacks={__name__}.Steps", "--checkpoint.monitor=val/steps", "--report=null"]
     assert fit(*callback) == 1
