@@ -20,50 +20,44 @@ from sentrep.objectives import Contrastive
 from sentrep.training import BestCheckpoint
 from support import FAMILIES
 
-PLUGIN = {"class_path": "Contrastive", "init_args": {"temperature": 0.05, "label_smoothing": 0.1}}
+
+def plugin(path: str, **arguments: Any) -> dict[str, Any]:
+    """A plug-in as jsonargparse has it."""
+    return {"class_path": path, "init_args": arguments}
 
 
-def merge(base: Any, new: Any) -> Any:
-    """One value over another, each at the same place of a tree."""
-    return merged([{"here": base}, {"here": new}])["here"]
+LONG, ADAMW = "sentrep.objectives.Contrastive", plugin("torch.optim.adamw.AdamW", lr=3e-5)
+MERGED: dict[str, tuple[Any, Any, Any]] = {
+    "an argument over a name": ("a.B", {"c": 2}, plugin("a.B", c=2)),
+    "an argument over a text": ("Sentence: [X]", {"template": "[X]"}, {"template": "[X]"}),
+    "an argument over others": (plugin("B", c=1, d=1), {"c": 2}, plugin("B", c=2, d=1)),
+    "a class over settings": ({"c": 1}, plugin("B", d=2), plugin("B", c=1, d=2)),
+    "another class": (plugin("B", c=1), "D", {"class_path": "D"}),
+    "another class with an argument": (plugin("B", c=1), plugin("my.D", e=2), plugin("my.D", e=2)),
+    "the same class": (plugin("Contrastive", c=1), LONG, plugin(LONG, c=1)),
+    "the same class with an argument": (plugin("Contrastive", c=1), plugin(LONG, d=2), plugin(LONG, c=1, d=2)),
+    "the same class of torch": (ADAMW, "torch.optim.AdamW", plugin("torch.optim.AdamW", lr=3e-5)),
+    "the same class of torch by its last name": (ADAMW, "AdamW", plugin("AdamW", lr=3e-5)),
+    "the user's class of this name": (plugin("Contrastive", c=1), "my.Contrastive", {"class_path": "my.Contrastive"}),
+    "ours over the user's": ({"class_path": "my.Contrastive"}, plugin("Contrastive", c=1), plugin("Contrastive", c=1)),
+    "the user's class over torch's": (ADAMW, "my.AdamW", {"class_path": "my.AdamW"}),
+    "the user's class with an argument": (ADAMW, plugin("my.AdamW", c=1), plugin("my.AdamW", c=1)),
+}
+"""A value, another value that is laid over it, and the result."""
 
 
-def test_arguments_may_be_given_without_init_args() -> None:
-    assert merge("a.Contrastive", {"temperature": 0.2}) == {
-        "class_path": "a.Contrastive",
-        "init_args": {"temperature": 0.2},
-    }
-    assert merge("Sentence: [X]", {"template": "[X]"}) == {"template": "[X]"}
-    assert merge(PLUGIN, {"temperature": 0.2})["init_args"] == {"temperature": 0.2, "label_smoothing": 0.1}
-    assert merge({"pooling": "cls"}, {"class_path": "Encoder", "init_args": {"prompt": "p"}}) == {
-        "class_path": "Encoder",
-        "init_args": {"pooling": "cls", "prompt": "p"},
-    }
+@pytest.mark.parametrize("case", MERGED)
+def test_a_value_is_laid_over_another(case: str) -> None:
+    base, new, expected = MERGED[case]
+    assert merged([{"here": base}, {"here": new}]) == {"here": expected}
 
 
-@pytest.mark.parametrize("other", ["Denoising", {"class_path": "my.Denoising", "init_args": {"ratio": 0.6}}])
-def test_another_class_drops_the_arguments_of_the_old_one(other: object) -> None:
-    assert merge(PLUGIN, other) == (other if isinstance(other, dict) else {"class_path": other})
-
-
-@pytest.mark.parametrize("same", ["Contrastive", "sentrep.objectives.Contrastive"])
-def test_the_same_class_keeps_its_arguments(same: str) -> None:
-    assert merge(PLUGIN, same)["init_args"] == PLUGIN["init_args"]
-    assert merge(PLUGIN, {"class_path": same, "init_args": {"temperature": 1}})["init_args"]["label_smoothing"] == 0.1
-
-
-def test_a_class_of_the_user_is_another_one_under_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    optimizer = {"class_path": "torch.optim.adamw.AdamW", "init_args": {"lr": 3e-5}}
-    assert merge(PLUGIN, "mymod.Contrastive") == {"class_path": "mymod.Contrastive"}
-    assert merge({"class_path": "mymod.Contrastive"}, PLUGIN) == PLUGIN
-    for own in ("mymod.AdamW", {"class_path": "mymod.AdamW", "init_args": {"lr": 0.1}}):
-        assert merge(optimizer, own) == (own if isinstance(own, dict) else {"class_path": own})
-    for same in ("torch.optim.AdamW", "AdamW"):
-        assert merge(optimizer, same) == {"class_path": same, "init_args": {"lr": 3e-5}}
+def test_a_class_is_the_same_by_a_module_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = types.ModuleType("mymod")
-    mine.Contrastive = Contrastive  # type: ignore[attr-defined]  # ours, by a longer way
+    mine.Contrastive = Contrastive  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "mymod", mine)
-    assert merge(PLUGIN, "mymod.Contrastive")["init_args"] == PLUGIN["init_args"]
+    found = merged([{"here": plugin("Contrastive", c=1)}, {"here": "mymod.Contrastive"}])
+    assert found == {"here": plugin("mymod.Contrastive", c=1)}
 
 
 def test_flags_reach_a_plugin_inside_a_dict_inside_a_plugin_inside_a_dict() -> None:

@@ -61,10 +61,8 @@ def test_a_run_that_wrote_nothing_leaves_no_folder(workplace: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "folder"),
     [
-        ([], "runs/run/version_0"),
         (["--trainer.logger.version=mine"], "runs/run/mine"),
         (["--trainer.logger=false"], "."),
-        (["--trainer.logger=false", "--trainer.default_root_dir=root"], "root"),
         (["--trainer.default_root_dir=root"], "root/run/version_0"),
         (["--trainer.default_root_dir=root", "--trainer.logger.save_dir=logs"], "logs/run/version_0"),
         (["--trainer.logger=[{class_path: CSVLogger, init_args: {save_dir: csv, name: x}}]"], "csv/x/version_0"),
