@@ -6,7 +6,7 @@ import copy
 import functools
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -40,7 +40,6 @@ from sentrep.encoder.st_modules import (
 )
 from sentrep.encoder.text.tokenizer import MASK_SLOT, Prompt, TextTokenizer, position_limit
 from sentrep.errors import InputError
-from sentrep.io.checkpoint_file import below
 from sentrep.types import EncoderOutput, EncoderSpec, Need, TokenBatch
 
 _ANOTHER = "build another encoder, for example with SentenceEncoder.from_pretrained"
@@ -72,7 +71,7 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         trainable: the trained part of the backbone: True for all of it, False for nothing, patterns of its parameters'
             names such as ``encoder.layer.1[01].*``, or low-rank matrices beside it (`Lora`). Frozen parts keep their
             dropout in training. A folder or checkpoint as ``backbone`` has its adapters merged.
-        modules: modules of the model after the pooling, in this order (`sentrep.encoder.SentenceModule`).
+        modules: new modules of the model after the pooling, in this order (`sentrep.encoder.SentenceModule`).
             None: the modules of a checkpoint ``backbone``; else none.
 
     Attributes:
@@ -132,21 +131,19 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.prompt = template
         self.tokenize = TextTokenizer(tokens, self.prompt, position_limit(self.backbone.config))
         self.max_length = max_length
-        stored, limit = opened.model.max_seq_length, self.tokenize.limit
-        if max_seq_length is not None:
-            self.max_seq_length = max_seq_length
-        elif limit is not None and (stored is None or stored > limit):  # RoBERTa's positions begin at 2
-            self.max_seq_length = limit
+        length = opened.model.max_seq_length if max_seq_length is None else max_seq_length
+        if length is not None or self.tokenize.limit is not None:  # RoBERTa's limit is lower than its positions
+            self.max_seq_length = length
         self.subtract_template = isinstance(prompt, Prompt) and prompt.subtract
         self.pooling, self.compute = pooling, compute
         self._around = Prompts(self.tokenize.template, self.longest)
         if modules is not None:
-            found = _with_weights(chain(modules, self._pooled_size, self._initial_std), opened.state)
+            found = chain(modules, self._pooled_size, self._initial_std)
         else:
             found = from_modules(behind if whole or opened.training else [], self._pooled_size)
         self.set_modules(found)
         self.head: ProjectionHead | None = None
-        self._source = replace(opened, state={})
+        self._source = opened
         self.train()  # Lightning leaves from_pretrained's eval mode: SimCSE would see no dropout
 
     def __init_subclass__(cls) -> None:
@@ -463,15 +460,6 @@ def _parts(model: SentenceTransformer) -> tuple[Transformer, list[nn.Module]]:
         kinds = ", ".join(type(module).__name__ for module in model.children())
         raise InputError(f"the modules of the model are {kinds}; sentrep needs a Transformer and a Pooling first")
     return first, rest[1:]
-
-
-def _with_weights(modules: list[SentenceModule], state: dict[str, Tensor]) -> list[SentenceModule]:
-    """The modules, each with the weights of an equal module of a checkpoint at the same place."""
-    for place, module in enumerate(modules):
-        weights, own = below(f"sentence_modules.{place}.", state), module.state_dict()
-        if {key: x.shape for key, x in weights.items()} == {key: x.shape for key, x in own.items()}:
-            module.load_state_dict(weights)
-    return modules
 
 
 def _stored_arguments(opened: Opened) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from sentence_transformers.base.modules import InputModule
+from sentence_transformers.util import disable_logging
 from torch import Tensor, nn
 
 from sentrep.encoder.compute.plan import Compute
@@ -99,19 +100,14 @@ def _export(encoder: Any, file: Path) -> None:
     states = missing_for(encoder.model) is None  # then sentence-transformers can pool them
     tokens = pad([[*ids.prefix, *[ids.suffix[-1]] * n, *ids.suffix] for n in (3, 5)], ids.pad_token_id)
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=ids.limit)}
-    log = logging.getLogger("torch.onnx")
-    former = log.level
-    log.setLevel(logging.ERROR)  # it warns of packages that no encoder needs
-    try:
-        with warnings.catch_warnings(), one_sentence("this model cannot be written as a graph"):
-            warnings.simplefilter("ignore")
-            program: Any = torch.onnx.export(
-                _Graph(encoder, states).eval(), (tokens.input_ids, tokens.attention_mask), dynamo=True, verbose=False,
-                input_names=_INPUTS, output_names=[_VECTORS, _STATES] if states else [_VECTORS],
-                dynamic_shapes=(sizes, sizes),
-            )  # fmt: skip
-    finally:
-        log.setLevel(former)
+    quiet = disable_logging(logging.WARNING)  # it warns of packages that no encoder needs
+    with quiet, warnings.catch_warnings(), one_sentence("this model cannot be written as a graph"):
+        warnings.simplefilter("ignore")
+        program: Any = torch.onnx.export(
+            _Graph(encoder, states).eval(), (tokens.input_ids, tokens.attention_mask), dynamo=True, verbose=False,
+            input_names=_INPUTS, output_names=[_VECTORS, _STATES] if states else [_VECTORS],
+            dynamic_shapes=(sizes, sizes),
+        )  # fmt: skip
     if any(isinstance(size, int) for value in program.model.graph.inputs for size in value.shape):
         raise InputError("this model cannot be written as a graph: its code computes with a fixed number of tokens")
     program.save(file)
