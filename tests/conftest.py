@@ -23,7 +23,8 @@ sys.path.insert(0, str(WALL))  # processes that tests start have it from the env
 CACHE = tempfile.TemporaryDirectory(prefix="sentrep-tests-")
 os.environ["HF_DATASETS_CACHE"] = CACHE.name  # `datasets` reads it when it is imported
 
-sys.modules.pop("sitecustomize", None)  # a Python may come with one of its own
+if not hasattr(sys.modules.get("sitecustomize"), "blocked"):
+    sys.modules.pop("sitecustomize", None)  # a Python may come with one of its own
 import sitecustomize  # noqa: E402 (it blocks when it is imported, before anything of sentrep is)
 
 from sentrep import SentenceEncoder  # noqa: E402
@@ -53,13 +54,9 @@ def own_environment() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def without_network(request: pytest.FixtureRequest) -> Iterator[None]:
     """Sockets reach this machine only; a test with the marker ``hub`` is let through."""
-    if request.node.get_closest_marker("hub") is None:
-        sitecustomize.block()
-        yield
-    else:
-        sitecustomize.allow()
-        yield
-        sitecustomize.block()
+    sitecustomize.blocked = request.node.get_closest_marker("hub") is None
+    yield
+    sitecustomize.blocked = True
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,7 +6,7 @@ import importlib
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -41,66 +41,57 @@ def test_every_function_of_the_tables_is_there() -> None:
         assert callable(found) or isinstance(found, dict)
 
 
-def follower(entered: list[str]) -> Callable[[FrameType, str, Any], None]:
-    """A profiler that notes the files whose functions are called."""
-
-    def follow(frame: FrameType, event: str, argument: Any) -> None:
-        path = frame.f_code.co_filename
-        named = frame.f_code.co_flags & 1 and not frame.f_code.co_name.startswith("<")  # no module, class or lambda
-        if event == "call" and named and path.startswith(str(PACKAGE)):
-            entered.append(str(Path(path).relative_to(PACKAGE)))
-
-    return follow
+@pytest.fixture
+def entered() -> Iterator[list[str]]:
+    """The files whose functions are called in what `sys.setprofile` follows by `note`, in this order."""
+    FOUND.clear()
+    yield FOUND
+    sys.setprofile(None)
 
 
-def test_a_start_enters_these_files_in_this_order(tiny: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    entered: list[str] = []
-    monkeypatch.setattr(Trainer, "fit", lambda trainer, *arguments, **options: sys.setprofile(None))
-    sys.setprofile(follower(entered))
-    try:
-        assert main(["fit", "-c", "simcse/bert-base", *tiny, "--data.train", "corpus.txt"]) == 0
-    finally:
-        sys.setprofile(None)
-    files = [file for file, _ in START]
-    assert [file for file in dict.fromkeys(entered) if file in files] == files
+FOUND: list[str] = []
 
 
-def test_a_start_enters_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def note(frame: FrameType, event: str, argument: Any) -> None:
+    """Profiler: note the file of a function, which is no module, class or lambda."""
+    path = frame.f_code.co_filename
+    named = frame.f_code.co_flags & 1 and not frame.f_code.co_name.startswith("<")
+    if event == "call" and named and path.startswith(str(PACKAGE)):
+        FOUND.append(str(Path(path).relative_to(PACKAGE)))
+
+
+def test_a_start_enters_these_files_in_this_order_and_no_other(
+    entered: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SENTREP_CACHE", str(tmp_path / "cache"))
-    entered: list[str] = []
     importlib.import_module("sentrep.cli.run")  # what a module calls while it is imported is no part of a start
     monkeypatch.setattr(Trainer, "fit", lambda trainer, *arguments, **options: sys.setprofile(None))
-    sys.setprofile(follower(entered))
-    try:
-        assert main(["fit", "-c", "quickstart", "--trainer.accelerator", "cpu"]) == 0
-    finally:
-        sys.setprofile(None)
+    sys.setprofile(note)
+    assert main(["fit", "-c", "quickstart", "--trainer.accelerator", "cpu"]) == 0
+    files = [file for file, _ in START]
+    assert [file for file in dict.fromkeys(entered) if file in files] == files
     listed = set(re.findall(r"`([\w/]+\.py)`", PAGE.split("enters these files and no other:")[1].split("\n## ")[0]))
     assert set(entered) - {"lazy.py"} == listed - {"lazy.py"}  # what was imported before asks no lazy package
 
 
-def test_a_step_enters_these_files_in_this_order(tiny: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    entered: list[str] = []
-    follow = follower(entered)
-    collate, step = Collate.__call__, sentrep.SentRepModule.training_step
+def test_a_step_enters_these_files_in_this_order(
+    entered: list[str], tiny: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the collator and the step, the trainer's callbacks run, which are no part of the step."""
 
-    def followed(function: Any, *arguments: Any) -> Any:
-        """Between the two, the trainer's callbacks run, which are no part of the step."""
-        sys.setprofile(follow)
-        try:
-            return function(*arguments)
-        finally:
-            sys.setprofile(None)
+    def followed(function: Any) -> Any:
+        def follow(*arguments: Any) -> Any:
+            sys.setprofile(note)
+            try:
+                return function(*arguments)
+            finally:
+                sys.setprofile(None)
 
-    def first_collate(self: Any, rows: Any) -> Any:
-        return collate(self, rows) if entered else followed(collate, self, rows)
+        return follow
 
-    def first_step(self: Any, *arguments: Any) -> Any:
-        return followed(step, self, *arguments)
-
-    monkeypatch.setattr(Collate, "__call__", first_collate)
-    monkeypatch.setattr(sentrep.SentRepModule, "training_step", first_step)
+    monkeypatch.setattr(Collate, "__call__", followed(Collate.__call__))
+    monkeypatch.setattr(sentrep.SentRepModule, "training_step", followed(sentrep.SentRepModule.training_step))
     four_layers = ["--model.encoder.backbone", json.dumps({**FAMILIES["bert"], "num_hidden_layers": 4})]
     how = ["--trainer.max_steps", "1", "--data.val", "[]"]
     assert main(["fit", "-c", "simcse/bert-base", *tiny, "--data.train", "corpus.txt", *four_layers, *how]) == 0

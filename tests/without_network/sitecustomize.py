@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import sys
 from typing import Any
 
-_connect, _connect_ex, _sendto = socket.socket.connect, socket.socket.connect_ex, socket.socket.sendto
-_getaddrinfo = socket.getaddrinfo
+blocked = True
+"""Whether connections are refused."""
 
 
 class BlockedError(OSError):
@@ -41,49 +42,16 @@ def is_own(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     return True
 
 
-def check(place: socket.socket, address: Any) -> None:
-    """Refuse an internet address of another machine."""
-    if place.family in (socket.AF_INET, socket.AF_INET6) and not is_local(address[0]):
-        raise BlockedError(f"the tests are offline, and {address[0]}:{address[1]} is another machine")
+def check(event: str, arguments: tuple[Any, ...]) -> None:
+    """Refuse an internet address of another machine, and to ask for its name, which is traffic, too."""
+    if not blocked or not event.startswith("socket."):
+        return
+    if event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
+        place, address = arguments
+        if place.family in (socket.AF_INET, socket.AF_INET6) and address is not None and not is_local(address[0]):
+            raise BlockedError(f"the tests are offline, and {address[0]}:{address[1]} is another machine")
+    if event in ("socket.getaddrinfo", "socket.gethostbyname") and not is_local(arguments[0]):
+        raise socket.gaierror(socket.EAI_NONAME, f"the tests are offline, and {arguments[0]} is another machine")
 
 
-def connect(self: socket.socket, address: Any) -> None:
-    """In the place of socket.connect."""
-    check(self, address)
-    _connect(self, address)
-
-
-def connect_ex(self: socket.socket, address: Any) -> int:
-    """In the place of socket.connect_ex."""
-    check(self, address)
-    return _connect_ex(self, address)
-
-
-def sendto(self: socket.socket, data: Any, *rest: Any) -> int:
-    """In the place of socket.sendto, which needs no connection."""
-    check(self, rest[-1])
-    return _sendto(self, data, *rest)
-
-
-def getaddrinfo(host: Any, *rest: Any, **options: Any) -> Any:
-    """In the place of socket.getaddrinfo: asking for a name is traffic, too."""
-    if not is_local(host):
-        raise socket.gaierror(socket.EAI_NONAME, f"the tests are offline, and {host} is another machine")
-    return _getaddrinfo(host, *rest, **options)
-
-
-def block() -> None:
-    """From now on, in this process."""
-    socket.socket.connect = connect  # type: ignore[method-assign,assignment]
-    socket.socket.connect_ex = connect_ex  # type: ignore[method-assign,assignment]
-    socket.socket.sendto = sendto  # type: ignore[method-assign,assignment]
-    socket.getaddrinfo = getaddrinfo  # type: ignore[assignment]
-
-
-def allow() -> None:
-    """As it was."""
-    socket.socket.connect, socket.socket.connect_ex = _connect, _connect_ex  # type: ignore[method-assign]
-    socket.socket.sendto, socket.getaddrinfo = _sendto, _getaddrinfo  # type: ignore[method-assign]
-
-
-block()
+sys.addaudithook(check)
