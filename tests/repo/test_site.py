@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 import http.server
 import importlib
 import json
@@ -26,6 +25,7 @@ MADE = "run: python benchmarks/pages.py --write"
 PATHS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 ZENSICAL = shutil.which("zensical", path=PATHS)
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 needs_zensical = pytest.mark.skipif(ZENSICAL is None, reason="zensical is not installed (make docs installs it)")
 WIDTHS = (1280, 768, 390)
 
@@ -126,56 +126,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     importlib.import_module("pages").finish(folder / "site")
-    return folder / "site"
-
-
-LOOK = """<!doctype html><body><script>
-async function look() {
-  const found = [];
-  for (const page of PAGES) {
-    for (const width of WIDTHS) {
-      const frame = document.body.appendChild(document.createElement("iframe"));
-      frame.style = `width: ${width}px; height: 900px; border: 0`;
-      await new Promise(loaded => { frame.onload = loaded; frame.src = page; });
-      const shown = frame.contentDocument;
-      found.push({
-        page: page,
-        width: width,
-        needs: shown.documentElement.scrollWidth,
-        formulas: shown.querySelectorAll(".katex-display").length,
-        raw: shown.querySelectorAll(".arithmatex:not(:has(.katex)), .katex-error").length,
-        fetched: frame.contentWindow.performance.getEntriesByType("resource").map(entry => entry.name),
-      });
-      frame.remove();
-    }
-  }
-  document.body.textContent = JSON.stringify(found);
-}
-look();
-</script>"""
-"""A page that opens every page of the site at every width, and lists the widths that it measures."""
-
-
-@pytest.mark.slow
-@needs_zensical
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
-def test_no_page_scrolls_sideways_or_fetches_from_elsewhere_and_formulas_are_drawn(site: Path, tmp_path: Path) -> None:
-    (site / "wide.html").write_text("<!doctype html><div style='width: 3000px'>wide</div>", encoding="utf-8")
-    # the style of 404.html has an address that begins at the server's root
-    pages = [page.relative_to(site).as_posix() for page in sorted(site.rglob("*.html")) if page.name != "404.html"]
-    look = LOOK.replace("PAGES", json.dumps(pages)).replace("WIDTHS", json.dumps(WIDTHS))
-    (site / "look.html").write_text(look, encoding="utf-8")
-    words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={tmp_path}"]
-    waits = ["--allow-file-access-from-files", "--virtual-time-budget=100000000", "--dump-dom"]
-    command = [str(CHROMIUM), *words, *waits, (site / "look.html").as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    found = json.loads(html.unescape(re.sub(r"<[^>]*>", "", done.stdout)))
-    assert len(found) == len(WIDTHS) * len(pages) > 150
-    assert {one["page"] for one in found if one["needs"] > one["width"]} == {"wide.html"}
-    assert not [one["page"] for one in found if one["raw"]]
-    assert sum(one["formulas"] for one in found if one["page"].startswith("api/")) > 35 * len(WIDTHS)
-    assert sum(one["formulas"] for one in found if one["page"].startswith("methods/")) > 20 * len(WIDTHS)
-    assert not [name for one in found for name in one["fetched"] if not name.startswith(("file:", "data:"))]
+    return (folder / "site").rename(tmp_path_factory.mktemp("server") / "sentrep")  # its place at the address
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.stem)
@@ -199,44 +150,18 @@ FOUND_FIRST = {
     "resume": "journeys/resume.html",
     "tensorboard": "monitoring.html",
 }
-FIND = """<!doctype html><body><script>
-const sleep = time => new Promise(done => setTimeout(done, time));
-async function until(read) { for (;;) { const found = read(); if (found) return found; await sleep(50); } }
-async function find() {
-  const frame = document.body.appendChild(document.createElement("iframe"));
-  await new Promise(loaded => { frame.onload = loaded; frame.src = "index.html"; });
-  const shown = frame.contentDocument;
-  const button = await until(() => shown.querySelector(".md-search__button"));
-  const search = await until(() => {
-    button.click();
-    return [...shown.querySelectorAll("*")].map(element => element.shadowRoot).find(root => root);
-  });
-  const input = await until(() => search.querySelector("input"));
-  await until(() => !search.querySelector("[role=status]").textContent.startsWith("Loading"));
-  const prototype = frame.contentWindow.HTMLInputElement.prototype;
-  const found = {};
-  for (const words of WORDS) {
-    Object.getOwnPropertyDescriptor(prototype, "value").set.call(input, words);
-    input.dispatchEvent(new Event("input", {bubbles: true}));
-    const first = await until(() => {
-      const link = search.querySelector("[role=listbox] a");
-      return link && new URL(link.href).searchParams.get("h") === words && link;
-    });
-    found[words] = new URL(first.href).pathname.slice(1);
-  }
-  await fetch("/", {method: "POST", body: JSON.stringify(found)});
-}
-find();
-</script>"""
-"""A page that types words into the site's search, and sends the first page that each finds."""
+"""The page that the site's search finds first."""
 
 
-@pytest.mark.slow
-@needs_zensical
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
-def test_the_search_finds_the_page_of_a_subject_first(site: Path, tmp_path: Path) -> None:
-    (site / "find.html").write_text(FIND.replace("WORDS", json.dumps(list(FOUND_FIRST))), encoding="utf-8")
-    received: queue.Queue[dict[str, str]] = queue.Queue()
+@pytest.fixture(scope="module")
+def visited(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What Chromium measures of every page, and the page that it finds first by each of some words."""
+    (site / "wide.html").write_text("<!doctype html><div style='width: 3000px'>wide</div>", encoding="utf-8")
+    pages = [path.relative_to(site).as_posix() for path in sorted(site.rglob("*.html"))]
+    given = {"pages": pages, "widths": WIDTHS, "words": [*FOUND_FIRST]}
+    (site / "given.json").write_text(json.dumps(given), encoding="utf-8")
+    shutil.copy(Path(__file__).with_name("visit.html"), site)
+    received: queue.Queue[Any] = queue.Queue()
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -246,14 +171,35 @@ def test_the_search_finds_the_page_of_a_subject_first(site: Path, tmp_path: Path
 
         def log_message(self, *_: Any) -> None: ...
 
-    handler = functools.partial(Handler, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    words.append(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=site.parent)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        words = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
-        address = f"http://127.0.0.1:{server.server_port}/find.html"
-        with subprocess.Popen([str(CHROMIUM), *words, address], stderr=subprocess.DEVNULL) as browser:
+        address = f"http://127.0.0.1:{server.server_port}/sentrep/"
+        command = [str(CHROMIUM), *words, f"{address}visit.html"]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as browser:
             try:
-                assert received.get(timeout=120) == FOUND_FIRST
+                return {"pages": pages, "address": address, **received.get(timeout=300)}
             finally:
                 browser.terminate()
                 server.shutdown()
+
+
+@pytest.mark.slow
+@needs_zensical
+@needs_chromium
+def test_no_page_scrolls_sideways_or_fetches_from_elsewhere_and_formulas_are_drawn(visited: Any) -> None:
+    looks = visited["looks"]
+    assert len(looks) == len(WIDTHS) * len(visited["pages"]) > 200
+    assert {one["page"] for one in looks if one["needs"] > one["width"]} == {"wide.html"}
+    assert not [one["page"] for one in looks if one["raw"]]
+    for folder, least in (("api/", 35), ("methods/", 20)):
+        assert sum(one["formulas"] for one in looks if one["page"].startswith(folder)) > least * len(WIDTHS)
+    assert not [name for one in looks for name in one["fetched"] if not name.startswith((visited["address"], "data:"))]
+
+
+@pytest.mark.slow
+@needs_zensical
+@needs_chromium
+def test_the_search_finds_the_page_of_a_subject_first(visited: Any) -> None:
+    assert visited["found"] == FOUND_FIRST
