@@ -1,15 +1,19 @@
-"""Numbers of plug-ins whose violation would train something else in silence: the ends of their ranges, none beyond."""
+"""Settings of plug-ins whose violation would train something else in silence: ends of ranges, and combinations."""
 
 from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
 from sentrep import InputError, negatives, objectives, stability, views, weighting
+from sentrep.negatives import BatchGaussianNegatives, VAENegatives
+from sentrep.objectives import Alignment, BidirectionalMargin, MaskedLanguageModeling, MaskedTriplet, Matryoshka
+from sentrep.views import EncodedViews, FeatureMask, OutputPerturbedViews, TokenShuffling
 
 PLUGINS = {
     name: getattr(room, name) for room in (negatives, objectives, stability, views, weighting) for name in room.__all__
@@ -99,3 +103,24 @@ def test_the_ends_of_a_range_are_allowed_and_nothing_beyond(
     for value in refused:
         with pytest.raises(InputError, match=rf"\b{argument}\b"):
             kind(**given, **{argument: value})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: BatchGaussianNegatives(covariance="full", use_std=False), "leave use_std true"),
+        (lambda: BatchGaussianNegatives(gradient="covariance"), "needs covariance 'multiplied' or 'full'"),
+        (lambda: VAENegatives(initial_weights="vae.pt"), "initial_weights are of the released autoencoder"),
+        (lambda: MaskedLanguageModeling(mask=0.95), "with a sum ≤ 1"),
+        (lambda: MaskedLanguageModeling(random=-0.1), "with a sum ≤ 1"),
+        (lambda: MaskedTriplet(less=0.4, more=0.2), "more must be above less"),
+        (lambda: BidirectionalMargin(alpha=0.4, beta=0.3), "alpha must not exceed beta"),
+        (lambda: Matryoshka(Alignment(), dims=[8, 8]), "dims must be widths that differ"),
+        (lambda: Matryoshka(Alignment(), dims=[8, 4], weights=[1.0]), "one number for each of the 2 dims"),
+        (lambda: EncodedViews([FeatureMask("trivial")]), "use it in OutputPerturbedViews"),
+        (lambda: OutputPerturbedViews(TokenShuffling()), r"use it in EncodedViews\.augmentations"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()

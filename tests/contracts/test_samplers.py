@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from references import samplers as references
 from references.info_nce import info_nce_loop
-from sentrep import InputError, negatives
+from sentrep import negatives
 from sentrep.negatives import NegativeSampler
 from sentrep.negatives.base import finite_rows
 from sentrep.objectives import Contrastive
@@ -145,16 +145,3 @@ def test_a_sampler_keeps_its_promises(kind: str) -> None:
 ASKS_A_CPU = {"refitted mixture", "vae on the batch", "released vae"}
 """The mixture is fitted on the host; Adam, which fits the others, asks a CPU alone (`contracts/test_fake_cuda.py`)."""
 _encoder = functools.cache(lambda: tiny_encoder(dropout=0.0))
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "message"),
-    [
-        ("BatchGaussianNegatives", {"covariance": "full", "use_std": False}, "leave use_std true"),
-        ("BatchGaussianNegatives", {"gradient": "covariance"}, "gradient 'covariance' needs covariance 'multiplied'"),
-        ("VAENegatives", {"initial_weights": "vae.pt"}, "initial_weights are of the released autoencoder"),
-    ],
-)
-def test_bad_values_are_refused(name: str, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=f"{name}.*{message}"):
-        getattr(negatives, name)(**arguments)

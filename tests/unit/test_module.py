@@ -55,17 +55,6 @@ def test_one_forward_of_the_encoder_serves_all_objectives(encoder: SentenceEncod
     assert len(passes) == 4
 
 
-def test_biases_and_norms_are_not_decayed() -> None:
-    module = SentRepModule(tiny_encoder(), [Contrastive()], head=ProjectionHead("mlp"))
-    decayed, free = parameter_groups(module)
-    assert "weight_decay" not in decayed
-    assert free["weight_decay"] == 0.0
-    assert all(p.ndim == 2 for p in decayed["params"])
-    assert sum(p.numel() for group in (decayed, free) for p in group["params"]) == sum(
-        p.numel() for p in module.parameters()
-    )
-
-
 @pytest.mark.parametrize(
     ("scheduler", "warmup", "expected"),
     [
@@ -146,11 +135,6 @@ def test_identical_views_are_warned_of() -> None:
 def test_an_encoder_that_was_loaded_to_encode_is_trained_with_its_dropout() -> None:
     module = SentRepModule(tiny_encoder().eval(), [Contrastive()])
     assert all(part.training for part in module.encoder.modules())
-
-
-def test_a_batch_of_one_is_refused(encoder: SentenceEncoder) -> None:
-    with pytest.raises(InputError, match="batch of one sentence"):
-        quiet_trainer().fit(SentRepModule(encoder, [Contrastive()]), loader(batches(encoder, size=1)))
 
 
 def _checkpoint(folder: Path, **arguments: Any) -> tuple[SentRepModule, Path]:

@@ -143,11 +143,9 @@ def test_training_equals_torch_for_given_masks(
     assert not draws.attending
 
 
-def test_there_are_no_idle_parameters_and_weights_start_small() -> None:
+def test_weights_start_small() -> None:
     torch.manual_seed(0)
     made = DenoisingDecoder(64, 48, layers=2, heads=4, feed_forward=100)
-    per_layer = 4 * 64 * 64 + 4 * 64 + 64 * 48 + 64 + 64 * 64 + 64 + 2 * 64 * 100 + 100 + 64 + 3 * 2 * 64
-    assert sum(parameter.numel() for parameter in made.parameters()) == 2 * per_layer
     for name, parameter in made.named_parameters():
         if name.endswith(("projection.weight", "value.weight")):
             # rows of torch's one in-projection (3E, E): Xavier, uniform

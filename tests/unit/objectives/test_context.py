@@ -96,6 +96,7 @@ def test_own_parameters_have_their_own_settings() -> None:
     options = [{key: value for key, value in group.items() if key != "params"} for group in groups]
     free = {"weight_decay": 0.0}
     assert options == [{}, free, {"lr": 0.5}, {"lr": 0.5, **free}, {"lr": 1e-3, **free}, {"weight_decay": 0.3}, free]
+    assert all(parameter.ndim == 2 for parameter in groups[0]["params"])
     listed = [parameter for group in groups for parameter in group["params"]]
     assert len(listed) == len({*listed}) == len([*module.parameters()])
     assert {*groups[0]["params"], *groups[1]["params"]} == {*module.encoder.parameters()}

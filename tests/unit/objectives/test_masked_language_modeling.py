@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
@@ -98,9 +97,3 @@ def test_alone_it_encodes_the_masked_sentences_only(encoder: SentenceEncoder) ->
 
 def _rows(tokens: TokenBatch) -> Iterator[tuple[Tensor, Tensor]]:
     return zip(tokens.input_ids, tokens.attention_mask, strict=True)
-
-
-@pytest.mark.parametrize("arguments", [{"mask": 0.95}, {"random": -0.1}])
-def test_shares_beyond_one_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="with a sum ≤ 1"):
-        MaskedLanguageModeling(**arguments)

@@ -141,9 +141,6 @@ def test_a_nested_objective_sees_its_own_extra_inputs_cut() -> None:
         (lambda: WeightedSum({"a": Alignment()}, {"b": 1.0}), "unknown objectives"),
         (lambda: WeightedSum({"a": Alignment()}, {"a": 0.0}), "all are 0"),
         (lambda: WeightedSum({"a": Alignment()}, {"a": float("nan")}), "model.weights"),
-        (lambda: Matryoshka(Alignment(), dims=[8, 8]), "dims must be widths that differ"),
-        (lambda: Matryoshka(Alignment(), dims=[8, 4], weights=[1.0]), "one number for each of the 2 dims"),
-        (lambda: MaskedTriplet(less=0.4, more=0.2), "more must be above less"),
     ],
 )
 def test_what_makes_no_sum_is_refused(make: Callable[[], Objective], message: str) -> None:

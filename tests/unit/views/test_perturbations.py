@@ -11,18 +11,16 @@ import torch
 from torch import Tensor
 
 from references.perturbations import erased_tokens, masked_features_loop
-from sentrep import InputError, Perturbation
+from sentrep import Perturbation
 from sentrep.functional import info_nce
 from sentrep.views import (
     FGSM,
     BatchGaussianNoise,
     BernoulliDropout,
-    EncodedViews,
     FeatureDropout,
     FeatureMask,
     GaussianDropout,
     GaussianNoise,
-    OutputPerturbedViews,
     SpanCutoff,
     TokenCutoff,
     TokenShuffling,
@@ -99,18 +97,6 @@ def test_strength_zero_changes_nothing(kind: Any) -> None:
     for place in perturbation.places:
         x, mask = example(place)
         assert torch.equal(apply(perturbation, x, mask), x)
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: EncodedViews([FeatureMask("trivial")]), "use it in OutputPerturbedViews"),
-        (lambda: OutputPerturbedViews(TokenShuffling()), r"use it in EncodedViews\.augmentations"),
-    ],
-)
-def test_what_fits_no_place_is_refused(build, message: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(InputError, match=message):
-        build()
 
 
 # definitions
