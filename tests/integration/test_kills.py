@@ -22,7 +22,7 @@ from sentrep.cli import main, seeds
 from sentrep.encoder import Normalize
 from support import forked, tiny_encoder, toy_sentences, write_workplace
 
-KILLS = {"backtranslate": 5, "fit": 5, "export": 5}
+KILLS = {"backtranslate": 3, "fit": 3, "export": 3}
 """Of these commands; of the others one."""
 COMMANDS = {
     "fit": [
