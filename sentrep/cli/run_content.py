@@ -27,7 +27,7 @@ from sentrep.io.paths import expanded, writing
 from sentrep.training.model_card import text_name
 from sentrep.version import __version__
 
-_LIBRARIES = ("sentrep.", "torch.", "lightning.", "torchmetrics.")
+_LIBRARIES = ("sentrep.", "torch.", "lightning.")
 """Packages whose classes change with their versions alone."""
 _VERSIONS = ("torch", "lightning", "transformers", "tokenizers")
 _WITHOUT_EFFECT = (

@@ -10,7 +10,6 @@ import torch
 from lightning.pytorch import LightningDataModule, Trainer
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import nn
-from torchmetrics import Metric
 
 from sentrep import distributed
 from sentrep.data.batches.collate import Collate
@@ -46,8 +45,6 @@ class SentRepDataModule(LightningDataModule):
         val: evaluation sets during training: names such as ``stsb-dev`` (see `sentrep.data.SET_NAMES`), files, or
             `PairsFile` objects for files with other column names.
         test: evaluation sets for ``test``, likewise.
-        metrics: further metrics of each set of ``val`` and ``test``, by name, logged as ``<stage>/<set>/<name>``: any
-            class of torchmetrics, or your own, whose ``update`` takes cosines (P,) and gold scores (P,).
         sts_folder: folder of the SentEval data, which contains ``STS`` and ``SICK``; None: named sets are from the Hub.
         predict: the sentences for ``predict``, like ``train``; the first column is encoded, blank rows too.
         batch_size: sentences in a batch of one process.
@@ -82,7 +79,6 @@ class SentRepDataModule(LightningDataModule):
         columns: list[str | int] | None = None,
         val: list[str | PairsFile] | None = None,
         test: list[str | PairsFile] | None = None,
-        metrics: dict[str, Metric] | None = None,
         sts_folder: str | None = None,
         predict: str | None = None,
         batch_size: int = 64,
@@ -100,7 +96,6 @@ class SentRepDataModule(LightningDataModule):
         self.train, self.columns, self.split = train, columns, split
         self.pairs, self.pair_columns = pairs, pair_columns
         self.val, self.test, self.sts_folder, self.predict = val or [], test or [], sts_folder, predict
-        self.metrics = metrics or {}
         self.batch_size, self.seed, self.no_duplicates, self.fraction = batch_size, seed, no_duplicates, fraction
         self.streaming, self.shuffle_buffer, self.num_workers = streaming, shuffle_buffer, num_workers
         self.fingerprint = ""

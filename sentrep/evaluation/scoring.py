@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor
-from torchmetrics import Metric
 
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder.encode import TextEncoder, encode, encode_pairs
@@ -30,11 +27,10 @@ def pair_scores(
     pairs: ScoredPairs,
     stage: str = "val",
     shared: bool = False,
-    own: Mapping[str, Metric] = MappingProxyType({}),
 ) -> tuple[dict[str, float], Tensor]:
     """The logged scores of one similarity set by name, and the cosine of every pair (P,), on the CPU.
 
-    The names are ``<set>``, and ``<set>/`` with each of `GEOMETRY` and of the user's metrics:
+    The names are ``<set>``, and ``<set>/`` with each of `GEOMETRY`:
 
     - ``<set>``: Spearman's rank correlation × 100 of cosines and gold scores, ties at their mean rank;
     - ``alignment``: mean ‖x − y‖² = 2 − 2 cos(x, y) of the pairs that mean the same (Wang & Isola 2020, eq. 1): those
@@ -49,7 +45,6 @@ def pair_scores(
         pairs: the set.
         stage: for the message.
         shared: every process is given the same pairs and encodes a share; all have all scores.
-        own: the user's metrics of cosine and gold score, which stay as they are.
 
     Raises:
         InputError: a cosine is NaN, or all are equal.
@@ -62,8 +57,6 @@ def pair_scores(
     found: dict[str, Tensor] = {"alignment_all": distance.mean()}
     if highest > 0:
         found["alignment"] = distance[gold > _SAME_MEANING * highest].mean()
-    # the call of a metric, unlike its `compute`, gathers nothing from other processes, which have the same pairs
-    found |= {name: metric.clone().to(encoder.device)(cosine, gold) for name, metric in own.items()}
     found |= {"uniformity": uniformity(torch.cat([first, second])), "uniformity_first": uniformity(first)}
     scores = {pairs.name: score, **{f"{pairs.name}/{name}": float(value) for name, value in found.items()}}
     return scores, cosine.cpu()
@@ -89,15 +82,14 @@ class Scoring:
         """Log the `pair_scores` of one set.
 
         Args:
-            module: with an ``encoder``; in a validation or a test. The user's metrics come from its data module.
+            module: with an ``encoder``; in a validation or a test.
             pairs: the set.
 
         Raises:
             InputError: for vectors that give no score.
         """
         encoder: Any = module.encoder
-        own = getattr(getattr(module.trainer, "datamodule", None), "metrics", {})
-        values, self.cosines[pairs.name] = pair_scores(encoder, pairs, self.stage, True, own)
+        values, self.cosines[pairs.name] = pair_scores(encoder, pairs, self.stage, shared=True)
         self._scores.append(values[pairs.name])
         for name, value in values.items():
             module.log(f"{self.stage}/{name}", value, add_dataloader_idx=False, batch_size=len(pairs), **_EQUAL)

@@ -114,7 +114,7 @@ class BestCheckpoint(ModelCheckpoint):
                 self.monitor = None
                 rank_zero_info("no validation set: the last checkpoint is kept")
         sets = [f"val/{set_name(spec)}" for spec in data.val or ()]
-        scores = [SCORE, *sets, *(f"{name}/{measure}" for name in sets for measure in (*GEOMETRY, *data.metrics))]
+        scores = [SCORE, *sets, *(f"{name}/{measure}" for name in sets for measure in GEOMETRY)]
         for name, metric in watched:
             if metric.startswith("val/") and not (data.val and metric in scores) and not _others_log(trainer):
                 hint = (

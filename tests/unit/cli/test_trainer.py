@@ -111,13 +111,7 @@ class Steps(Callback):
 
 
 @pytest.mark.slow
-def test_a_checkpoint_is_chosen_by_a_metric_or_a_callback_of_the_user(
-    workplace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = ["--data.val=[{path: dev.csv, name: own}]", "--data.metrics={tau: torchmetrics.KendallRankCorrCoef}"]
-    metric = ["--checkpoint.monitor=val/own/tau", "--checkpoint.mode=max"]
-    assert fit(*data, *metric, "--report=null", "--trainer.logger=false") == 0
-    assert any(Path("checkpoints").glob("step=*-own-tau=*.ckpt"))
+def test_a_checkpoint_is_chosen_by_a_callback_of_the_user(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     callback = [f"--trainer.callbacks={__name__}.Steps", "--checkpoint.monitor=val/steps", "--report=null"]
     assert fit(*callback) == 1
     assert error_of(capsys) == "checkpoint.monitor val/steps: say which way is better: checkpoint.mode max or min"
