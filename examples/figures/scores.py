@@ -17,7 +17,7 @@ if __name__ == "__main__":
     model, name = sys.argv[1:] or (None, "toy-dev")
     encoder = load(model) if model else sentrep.SentenceEncoder(small, tokenizer="toy", pooling="mean")
     pairs = load_sts(name)
-    cosines = encoder.pairwise_cosine(pairs.first, pairs.second)
+    cosines = encoder.similarity_pairwise(encoder.encode(pairs.first), encoder.encode(pairs.second))
     with styled():
         figure = new_figure(2.5)
         axis = figure.add_subplot()

@@ -150,17 +150,6 @@ class TextEncoder:
         scores, indices = ([[hit[key] for hit in row] for row in hits] for key in ("score", "corpus_id"))
         return Found(np.array(scores, np.float32), np.array(indices, np.int64))
 
-    def pairwise_cosine(
-        self, first: Sequence[str], second: Sequence[str], batch_size: int = 32, show_progress_bar: bool | None = None
-    ) -> Tensor:
-        """Cosine of P sentence pairs, (P,) float32 on the CPU; every distinct sentence is encoded once."""
-
-        def run(sentences: Sequence[str]) -> Tensor:
-            return encode(self, sentences, batch_size, show_progress_bar)
-
-        one, other = encode_pairs(run, first, second)
-        return (one * other).sum(1)
-
     def _texts(self, sentences: Any) -> Any:
         self.tokenize.check_unchanged()
         _check(texts := as_list(sentences))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from torch import Tensor
 
 from sentrep.data.fingerprints import hash_columns
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.data.sets.transfer import TRANSFER_NAMES
-from sentrep.encoder import SentenceEncoder
+from sentrep.encoder.encode import TextEncoder, encode, encode_pairs
 from sentrep.errors import InputError
 from sentrep.evaluation.results import TaskResult
 from sentrep.functional import spearman
@@ -43,7 +44,7 @@ def display_name(name: str) -> str:
 
 
 def evaluate_sts(
-    encoder: SentenceEncoder,
+    encoder: TextEncoder,
     sets: Sequence[ScoredPairs],
     *,
     batch_size: int = 64,
@@ -54,8 +55,10 @@ def evaluate_sts(
     Every distinct sentence of all sets is encoded once. Pooling, prompt and length are the encoder's own.
 
     Args:
-        encoder: anything with `SentenceEncoder.pairwise_cosine`, of which ``batch_size`` and ``show_progress_bar`` are.
+        encoder: a `SentenceEncoder` or a `GraphEncoder`.
         sets: any number of sets.
+        batch_size: as in `SentenceEncoder.encode`.
+        show_progress_bar: as in `SentenceEncoder.encode`.
 
     Returns:
         One result per set, in their order.
@@ -65,7 +68,9 @@ def evaluate_sts(
     """
     first = [sentence for pairs in sets for sentence in pairs.first]
     second = [sentence for pairs in sets for sentence in pairs.second]
-    cosine = encoder.pairwise_cosine(first, second, batch_size=batch_size, show_progress_bar=show_progress_bar)
+    run = partial(encode, encoder, batch_size=batch_size, show_progress_bar=show_progress_bar)
+    one, other = encode_pairs(run, first, second)
+    cosine = (one * other).sum(1)
     return [_score(pairs, part) for pairs, part in zip(sets, cosine.split([len(p) for p in sets]), strict=True)]
 
 

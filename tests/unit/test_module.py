@@ -86,7 +86,7 @@ def test_validation_scores_the_sets_and_their_mean() -> None:
     run.validate(module, [loader([pairs]) for pairs in sets], verbose=False)
     metrics = {name: float(value) for name, value in run.callback_metrics.items()}
     assert metrics["val/sts"] == pytest.approx((metrics["val/toy-dev"] + metrics["val/toy-test"]) / 2, abs=1e-4)
-    cosine = encoder.pairwise_cosine(sets[0].first, sets[0].second)
+    cosine = encoder.similarity_pairwise(encoder.encode(sets[0].first), encoder.encode(sets[0].second))
     correlation = 100 * scipy.stats.spearmanr(cosine, sets[0].scores).statistic
     assert metrics["val/toy-dev"] == pytest.approx(correlation, abs=1e-5)
     for pairs in sets:
