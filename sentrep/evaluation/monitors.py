@@ -31,9 +31,6 @@ class CollapseMonitor(Callback):
       batches of at least 8 rows per process);
     - ``train/loss`` is not a finite number: reported at once.
 
-    It also warns, once, of a loss in [0, ``min_loss``) at ``patience`` log steps in a row, from the first step on: the
-    objective is solved, as contrast on dropout alone is by any trained encoder, and there is nothing left to learn.
-
     An encoder at the start of its training can look like the first three: with random weights a sentence's CLS vector
     says more of the dropout mask than of the sentence. Hence the first ``grace_steps`` are not judged, and ``patience``
     log steps in a row must agree. For scale: the margin starts at 0.4 for all-MiniLM-L6-v2 and 0.08 for a weakly
@@ -43,7 +40,6 @@ class CollapseMonitor(Callback):
         max_negative_cosine: in (0, 1].
         min_margin: cosine of positives minus cosine of negatives, in [-2, 2].
         min_effective_rank: at least 0.
-        min_loss: at least 0, which never warns.
         grace_steps: optimiser steps at the start of training that are not judged.
         patience: log steps in a row that must show a sign.
 
@@ -62,25 +58,23 @@ class CollapseMonitor(Callback):
         min_effective_rank: float = 1.5,
         grace_steps: int = 100,
         patience: int = 3,
-        min_loss: float = 0.001,
     ) -> None:
         checks.within(self, 0, 1, open_below=True, max_negative_cosine=max_negative_cosine)
         checks.within(self, -2, 2, min_margin=min_margin)
-        checks.not_negative(self, min_effective_rank=min_effective_rank, min_loss=min_loss)
+        checks.not_negative(self, min_effective_rank=min_effective_rank)
         self.max_negative_cosine = max_negative_cosine
         self.min_margin = min_margin
         self.min_effective_rank = min_effective_rank
         self.grace_steps = grace_steps
         self.patience = patience
-        self.min_loss = min_loss
         self.collapsed = False
         """Whether the warning was given in this run."""
-        self._signs = self._solved = 0
+        self._signs = 0
         self._last_step = 0
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start afresh."""
-        self.collapsed, self._signs, self._solved, self._last_step = False, 0, 0, trainer.global_step
+        self.collapsed, self._signs, self._last_step = False, 0, trainer.global_step
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TextBatch, batch_idx: int
@@ -90,7 +84,6 @@ class CollapseMonitor(Callback):
             return
         self._last_step = trainer.global_step
         values = {name: float(value) for name, value in trainer.callback_metrics.items() if name in _READ}
-        self._judge_loss(values.get("train/loss", math.inf), trainer.global_step)
         if not math.isfinite(values.get("train/loss", 0.0)):
             self._warn(f"the loss is {values['train/loss']} at step {trainer.global_step}")
         elif trainer.global_step > self.grace_steps:
@@ -98,17 +91,6 @@ class CollapseMonitor(Callback):
             self._signs = self._signs + 1 if sign else 0
             if sign and self._signs >= self.patience:
                 self._warn(f"{sign} at step {trainer.global_step}, and it has lasted {self._signs} log steps")
-
-    def _judge_loss(self, loss: float, step: int) -> None:
-        """Warn at the log step that exhausts the patience."""
-        if self._solved < self.patience:
-            self._solved = self._solved + 1 if 0 <= loss < self.min_loss else 0
-            if self._solved == self.patience:
-                rank_zero_warn(
-                    f"The training loss is {loss:.1g} at step {step}: the objective is solved, and further steps only "
-                    "move the model about. Make it harder (pairs or hard negatives, a lower temperature, a larger "
-                    "batch, more dropout), or train on text that the model does not know"
-                )
 
     def _sign(self, values: dict[str, float], rows: int) -> str | None:
         """The sign of a collapse, as a sentence; None without one."""

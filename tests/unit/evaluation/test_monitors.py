@@ -84,14 +84,3 @@ def test_a_low_rank_is_judged_in_batches_that_could_have_a_higher_one(tmp_path: 
     messages = warnings_of(Contrastive(), monitor, tmp_path, batch_size=rows)
     assert len(messages) == expected
     assert all("dimensions only" in message for message in messages)
-
-
-@pytest.mark.parametrize(("losses", "times"), [([0.0, 1e-5, 2e-4], 1), ([1e-5, 0.1, 1e-5], 0), ([-1.0] * 3, 0)])
-def test_a_solved_objective_is_said_once(losses: list[float], times: int) -> None:
-    monitor = CollapseMonitor()
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        for step, loss in enumerate([*losses, *losses], start=1):
-            monitor._judge_loss(loss, step)
-    assert len(told) == times
-    assert all("loss is 0.0002 at step 3: the objective is solved" in str(one.message) for one in told)
