@@ -92,7 +92,7 @@ def info_nce(
         Scalar float32 (float64 for float64 input): the mean of ℓ_i over the queries.
 
     Raises:
-        ValueError: for a temperature that is not positive, a negative ``block``, or a margin out of range.
+        ValueError: for a temperature that is not positive, or a margin out of range.
 
     Examples:
         >>> x = torch.eye(3)
@@ -101,8 +101,6 @@ def info_nce(
     """
     if not temperature > 0:
         raise ValueError(f"temperature must be positive, got {temperature}")
-    if block is not None and block < 0:
-        raise ValueError(f"block must be 0 or more queries, got {block}")
     if not 0 <= margin <= 90:
         raise ValueError(f"margin must be 0 to 90 degrees, got {margin}")
     if positives is None:

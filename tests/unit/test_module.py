@@ -47,14 +47,6 @@ def test_the_sum_is_weighted_and_every_term_logged() -> None:
     assert {f"train/{name}" for name in names} <= logged.keys()
 
 
-def test_one_forward_of_the_encoder_serves_all_objectives(encoder: SentenceEncoder) -> None:
-    passes: list[int] = []
-    encoder.register_forward_hook(lambda *_: passes.append(1))
-    module = SentRepModule(encoder, {"simcse": Contrastive(), "near": Alignment()})
-    quiet_trainer().fit(module, loader(batches(encoder)))
-    assert len(passes) == 4
-
-
 @pytest.mark.parametrize(
     ("scheduler", "warmup", "expected"),
     [

@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from references import phrases
-from sentrep import ProjectionHead, distributed
+from sentrep import InputError, ProjectionHead, SentRepModule, distributed
 from sentrep.functional.phrases import find_phrases
 from sentrep.objectives import PhraseReconstruction
 from sentrep.types import TextBatch, TokenBatch
-from sentrep.views import EncodedViews
+from sentrep.views import EncodedViews, TokenSwap
 from support import assert_same_gradients, plugged, text_batch, tiny_encoder, toy_sentences
 
 
@@ -87,6 +87,13 @@ def answers(objective: PhraseReconstruction, batch: TextBatch, guess: Tensor) ->
     logits = 3.0 * F.one_hot(guess, encoder.vocab_size)
     objective.lm_head.forward = lambda states: logits  # type: ignore[method-assign]
     return objective(views, batch)
+
+
+def test_anchors_that_an_augmentation_moved_are_refused() -> None:
+    views = EncodedViews(anchor_augmentations=[TokenSwap()])
+    module = SentRepModule(tiny_encoder(), [PhraseReconstruction(layers=1, heads=2)], views=views)
+    with pytest.raises(InputError, match="leave out what moves their tokens"):
+        module.compute_terms(text_batch(module.encoder, toy_sentences(5)), 0)
 
 
 def test_a_phrase_at_the_end_of_a_long_sentence_is_reconstructed() -> None:

@@ -17,7 +17,6 @@ from sentrep.objectives import Contrastive
 from sentrep.random import step_draws
 from sentrep.stability import SAM
 from sentrep.stability.replay import calls_again
-from sentrep.views import EncodedViews, GaussianNoise
 from support import loader, quiet_trainer, text_batch, tiny_encoder, toy_sentences
 
 SENTENCES = toy_sentences(32)
@@ -112,20 +111,6 @@ def test_logs_and_after_step_come_from_the_unperturbed_weights() -> None:
     assert float(run.callback_metrics["train/loss"]) == pytest.approx(first.item())
     assert second > first + 0.01
     assert [torch.equal(given.anchor, views.anchor) for given in after] == [True]
-
-
-def test_both_closures_see_the_same_dropout_and_noise() -> None:
-    words: list[Tensor] = []
-    encoder = tiny_encoder(dropout=0.3)
-    encoder.register_forward_pre_hook(lambda _, arguments: words.append(arguments[1].detach()))
-    fitted = module(functools.partial(SAM_SGD, rho=1e-12), encoder, views=EncodedViews([GaussianNoise(0.1)]))
-    vectors: list[Tensor] = []
-    encoder.register_forward_hook(lambda _, arguments, output: vectors.append(output.embedding.detach()))
-    quiet_trainer(limit_train_batches=2).fit(fitted, loader(batches(encoder)))
-    assert len(words) == 4
-    for first, second in ((0, 1), (2, 3)):
-        torch.testing.assert_close(words[first], words[second], rtol=0, atol=1e-7)
-        torch.testing.assert_close(vectors[first], vectors[second], rtol=0, atol=1e-5)
 
 
 def test_half_precision_with_a_scaler_is_refused_before_the_first_step() -> None:
