@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -53,6 +54,7 @@ def test_the_sum_is_weighted_and_every_term_logged() -> None:
         ("linear", 0, [1.0, 0.75, 0.5, 0.25]),
         ("linear", 2, [0.0, 0.5, 1.0, 0.5]),
         ("linear", 0.5, [0.0, 0.5, 1.0, 0.5]),
+        ("cosine", 0, [(1 + math.cos(step * math.pi / 4)) / 2 for step in range(4)]),
         ("constant", 0, [1.0, 1.0, 1.0, 1.0]),
         ("constant", 2, [0.0, 0.5, 1.0, 1.0]),
     ],
