@@ -12,6 +12,7 @@ import lzma
 import os
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -83,7 +84,7 @@ def cells_of(name: str, columns: Sequence[str] = ()) -> Iterator[tuple[Any, ...]
         options: dict[str, Any] = {"dialect": "excel" if ending == ".csv" else "excel-tab", "strict": True}
         if ending == ".tsv" and not has_csv_quotes(name):
             options["quoting"] = csv.QUOTE_NONE
-        with opened(name) as file, _UNPACK[packing](file) as unpacked:
+        with _unpacked(name) as unpacked:
             if ending == ".parquet":
                 yield from _parquet(name, unpacked, columns)
             elif ending == ".txt":
@@ -113,13 +114,18 @@ def is_blank(sentences: Iterable[str]) -> bool:
 
 def has_csv_quotes(name: str) -> bool:
     """Whether the quotation marks of a tsv file are as csv writes them; otherwise they are plain text."""
-    with opened(name) as file, _UNPACK[ending_of(name)[1]](file) as unpacked:
+    with _unpacked(name) as unpacked:
         try:
-            for _ in csv.reader(_decoded(unpacked, ""), "excel-tab", strict=True):
-                pass
+            deque(csv.reader(_decoded(unpacked, ""), "excel-tab", strict=True), maxlen=0)  # reads to the end
         except csv.Error:
             return False
     return True
+
+
+@contextmanager
+def _unpacked(name: str) -> Iterator[Any]:
+    with opened(name) as file, _UNPACK[ending_of(name)[1]](file) as unpacked:
+        yield unpacked
 
 
 def _decoded(file: Any, newline: str | None) -> io.TextIOWrapper:

@@ -44,7 +44,7 @@ class Translator:
         prefix: text that the model wants before every sentence, such as ``>>cmn<<``.
 
     Raises:
-        InputError: the model does not load, the device cannot be used, or a package of the tokenizer is missing.
+        InputError: the model does not load, or a package of its tokenizer is missing.
     """
 
     def __init__(
@@ -59,10 +59,7 @@ class Translator:
         on_gpu = device.startswith("cuda")
         self.dtype = torch.bfloat16 if on_gpu and torch.cuda.is_bf16_supported() else torch.float32
         """The type of the weights and of the computation."""
-        try:
-            self._model.to(device, self.dtype).eval()
-        except (RuntimeError, AssertionError) as error:  # torch's own message fills pages
-            raise InputError(f"device {device} cannot be used here: {first_line(error)}") from None
+        self._model.to(device, self.dtype).eval()
         self._model.generation_config.max_length = None  # the limit is given with every batch
         self._limit = getattr(self._model.config, "max_position_embeddings", None) or max_tokens
         self._max_tokens = min(max_tokens, self._limit)
@@ -76,9 +73,6 @@ class Translator:
 
         Args:
             sentences: any number, best of like lengths.
-
-        Raises:
-            InputError: the memory of the device does not suffice.
         """
         sources = self._tokenizer([self._prefix + sentence for sentence in sentences])["input_ids"]
         short = [index for index, ids in enumerate(sources) if len(ids) <= self._max_tokens]
@@ -87,30 +81,14 @@ class Translator:
             return results
         longest = max(len(sources[index]) for index in short)
         room = min(2 * longest + _MORE_TOKENS, self._limit - 1)
-        output = self._generate([sources[index] for index in short], room)
+        padded = self._tokenizer.pad({"input_ids": [sources[index] for index in short]}, return_tensors="pt")
+        inputs, how = padded.to(self._model.device), {"num_beams": self._beams, "do_sample": False}
+        output = self._model.generate(**inputs, max_new_tokens=room, **how)[:, 1:].cpu()  # without the first, a start
         texts = self._tokenizer.batch_decode(output, skip_special_tokens=True)
         lengths = (output != self._tokenizer.pad_token_id).sum(1).tolist()
         for index, text, length in zip(short, texts, lengths, strict=True):
             results[index] = Translation(text.strip(), UNFINISHED if length >= room else None)
         return results
-
-    def _generate(self, sources: list[list[int]], room: int) -> torch.Tensor:
-        """(B, ≤ room) generated ids, without the token that starts the decoder."""
-        inputs = self._tokenizer.pad({"input_ids": sources}, return_tensors="pt").to(self._model.device)
-        try:
-            output = self._model.generate(
-                input_ids=inputs["input_ids"],
-                attention_mask=inputs["attention_mask"],
-                max_new_tokens=room,
-                num_beams=self._beams,
-                do_sample=False,
-            )
-        except torch.OutOfMemoryError:
-            most = f"{len(sources)} sentences of up to {max(map(len, sources))} tokens"
-            raise InputError(
-                f"the memory of {self._model.device} does not suffice to translate {most}; lower batch_size"
-            ) from None
-        return output[:, 1:].cpu()
 
 
 def _load(name: str) -> tuple[Any, Any]:

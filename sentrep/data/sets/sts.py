@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import math
 from collections.abc import Iterator, Sequence
@@ -168,7 +167,6 @@ def _load_pairs_file(spec: PairsFile) -> ScoredPairs:
 # --- the Hub ----------------------------------------------------------------------------------------------------------
 
 
-@functools.cache
 def _load_from_hub(name: str) -> ScoredPairs:
     known = _SETS[name]
     if known.hub is None:

@@ -76,13 +76,7 @@ def test_pairs_files(tmp_path: Path) -> None:
     assert (pairs.name, pairs.first, pairs.second, pairs.scores) == ("mine", ["x", "v"], ["y", "w"], [2.0, 1.0])
 
 
-@pytest.fixture
-def unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if no set had been read from the Hub in this process."""
-    monkeypatch.setattr(sts, "_load_from_hub", sts._load_from_hub.__wrapped__)
-
-
-def test_hub_sets(monkeypatch: pytest.MonkeyPatch, unread: None) -> None:
+def test_hub_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def load(name: str, split: str) -> datasets.Dataset:
