@@ -76,9 +76,10 @@ def test_every_log_has_the_mean_loss_and_the_rate_at_the_same_steps(tmp_path: Pa
 
 
 def test_batches_of_one_step_count_alike(tmp_path: Path) -> None:
-    _, losses, recorder = train(tmp_path, 8, accumulate=2)
+    report, losses, recorder = train(tmp_path, 8, accumulate=2)
     halves = losses.found[8:16]  # Lightning has divided them by the number of batches in a step
     assert recorder.found["train/loss"][8] == pytest.approx(sum(halves) / 4, rel=1e-5)
+    assert report.history["train/loss"].dropna().to_dict() == pytest.approx(recorder.found["train/loss"])
 
 
 @pytest.mark.slow
