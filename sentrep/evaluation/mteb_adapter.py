@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -106,8 +105,6 @@ def evaluate_tasks(
     how: Any = {"batch_size": batch_size, "show_progress_bar": show_progress_bar}
     model, results = mteb_model(encoder), []
     for task in tasks:
-        # mteb continues to draw after the last evaluation; every evaluation must draw the same samples
-        task.rng_state, task.np_rng = random.Random(task.seed), np.random.default_rng(task.seed)
         done = mteb.evaluate(model, task, cache=None, encode_kwargs=how, show_progress_bar=False, co2_tracker=False)
         found = done.task_results[0]
         metadata = task.metadata
