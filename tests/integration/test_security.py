@@ -38,7 +38,7 @@ from sentrep.evaluation.table import write_report
 from sentrep.io.text import printable
 from sentrep.negatives import GaussianNegatives
 from sentrep.objectives import Contrastive, Objective
-from support import checkpoint_of, tiny_encoder, toy_sentences
+from support import checkpoint_of, tiny_encoder
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = {"class_path": "sentrep.objectives.Contrastive", "init_args": {}}
@@ -322,21 +322,3 @@ def test_texts_are_harmless_in_a_comparisons_report_and_picture(tmp_path: Path) 
 def test_messages_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "no\x1b[2Jmodel", "--sets", "x\x07y.csv"]) == 1
     assert not re.search("[\x07\x1b]", capsys.readouterr().err)
-
-
-def test_tokens_are_written_nowhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
-        monkeypatch.setenv(name, "hf_secretOfTheHub")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SENTREP_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "corpus.txt").write_text("\n".join(toy_sentences(16)))
-    text = ["--data.train", "corpus.txt", "--data.batch_size", "4"]
-    words = ["fit", "-c", "quickstart", *text, "--trainer.max_steps", "1", "--trainer.accelerator", "cpu"]
-    assert main(words) == 0
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert any(path.suffix == ".ckpt" for path in files)
-    out, err = capfd.readouterr()
-    for text in (*(path.read_bytes() for path in files), out.encode(), err.encode()):
-        assert b"hf_secretOfTheHub" not in text

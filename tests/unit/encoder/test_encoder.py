@@ -190,7 +190,9 @@ def test_a_head_acts_in_training_alone_and_may_be_of_another_width(kind: Any) ->
 def test_given_word_embeddings_take_the_place_of_the_tokens(family: str) -> None:
     encoder = tiny_encoder(family, dropout=0.0)
     tokens = text_batch(encoder, toy_sentences(9)).anchor
-    torch.testing.assert_close(encoder(tokens, encoder.look_up(tokens)).embedding, encoder(tokens).embedding)
+    words, vectors = encoder.look_up(tokens), encoder(tokens).embedding
+    torch.testing.assert_close(encoder(tokens, words).embedding, vectors)
+    assert not torch.allclose(encoder(tokens, words.flip(1)).embedding, vectors, atol=1e-3)
 
 
 def test_the_template_that_is_subtracted_stands_at_the_sentence_s_own_positions() -> None:

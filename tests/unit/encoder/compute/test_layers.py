@@ -36,7 +36,7 @@ def without_a_compiler() -> Iterator[None]:
     [(family, way) for family in FAMILIES for way in WAYS if way != "compiled" or family in ("bert", "modernbert")],
 )
 def test_they_are_those_of_transformers_in_value_and_gradient(family: str, way: str) -> None:
-    encoder = tiny_encoder(family, dropout=0.0, pooling="mean", **WAYS[way]).double()
+    encoder = tiny_encoder(family, dropout=0.0, **WAYS[way]).double()  # the pooled token is computed first
     tokens = text_batch(encoder, toy_sentences(9)).anchor
     real = tokens.attention_mask.bool()
     found = [states[real] for states in encoder(tokens, need=Need(tokens=False, layers=ASKED)).layers.values()]

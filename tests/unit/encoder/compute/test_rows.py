@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
 from sentrep import SentenceEncoder
-from sentrep.encoder import Compute, Prompt
+from sentrep.encoder import POOLINGS, Prompt
 from sentrep.encoder.compute.rows import PACKABLE, PackedRows, best_fit, first_position, rounded_rows, row_width
 from sentrep.types import Need, TokenBatch
 from support import FAMILIES, text_batch, tiny_encoder, toy_sentences
@@ -103,59 +103,32 @@ def test_every_declared_family_by_transformers_own_forward(family: str) -> None:
     torch.testing.assert_close(found[real], expected[real], rtol=0, atol=1e-12)
 
 
-def pair(family: str = "bert", **arguments: Any) -> tuple[SentenceEncoder, SentenceEncoder]:
-    """The same encoder padded and packed."""
-    cheap = arguments.pop("cheap_dropout", True)
-    encoders = []
-    layouts: tuple[Literal["padded", "auto"], ...] = ("padded", "auto")
-    for kind in layouts:
-        torch.manual_seed(0)
-        compute = Compute(layout=kind, cheap_dropout=cheap)
-        encoders.append(
-            SentenceEncoder(dict(SHAPES[family]), tokenizer="toy", dropout=0.0, compute=compute, **arguments)
-        )
-    return encoders[0].double(), encoders[1].double()
-
-
 def gradients(loss: Tensor, encoder: SentenceEncoder) -> list[Tensor]:
     found = torch.autograd.grad(loss, list(encoder.parameters()), allow_unused=True)
     return [gradient for gradient in found if gradient is not None]
 
 
-def assert_same_pass(padded: SentenceEncoder, row: SentenceEncoder, words: bool = False) -> None:
-    tokens = text_batch(padded, toy_sentences(9)).anchor
-    real = tokens.attention_mask.bool()
+POOLED: list[dict[str, Any]] = [
+    *({"pooling": name} for name in POOLINGS if name != "mask"),
+    *({"pooling": "mask", "prompt": Prompt('"[X]" means [MASK].', subtract)} for subtract in (False, True)),
+]
+
+
+@pytest.mark.parametrize("arguments", POOLED, ids=str)
+def test_packed_rows_give_what_one_sentence_a_row_gives(arguments: dict[str, Any]) -> None:
     results = []
-    for encoder in (padded, row):
-        embedded = encoder.look_up(tokens) if words else None
-        output = encoder(tokens, embedded)
+    for layout in ("padded", "auto"):
+        encoder = tiny_encoder(layout=layout, dropout=0.0, **arguments).double()
+        tokens = text_batch(encoder, toy_sentences(9)).anchor
+        real = tokens.attention_mask.bool()
+        output = encoder(tokens)
         states, inputs = output.token_states[real], output.input_embeddings[real]
         loss = output.embedding.square().sum() + states.sin().sum() + inputs.cos().sum()
         alone = encoder(tokens, need=Need(tokens=False)).embedding
         results.append([output.embedding, states, inputs, *gradients(loss, encoder)])
         results[-1] += [alone, *gradients(alone.sin().sum(), encoder)]
     assert len(results[0]) > 20
-    for found, expected in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("family", sorted(PACKABLE - {"mpnet"}))  # the toy tokenizer's padding is not MPNet's
-@pytest.mark.parametrize(("words", "cheap"), [(False, False), (False, True), (True, True)])
-def test_every_declared_family_in_value_and_gradient(family: str, words: bool, cheap: bool) -> None:
-    assert_same_pass(*pair(family, pooling="mean", cheap_dropout=cheap), words)
-
-
-POOLINGS = ["cls", "max", "last", "mean_first_last", "mean_embedding_last", "mean_last_two", "pooler"]
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_poolings(pooling: str) -> None:
-    assert_same_pass(*pair(pooling=pooling))
-
-
-@pytest.mark.parametrize("subtract", [False, True])
-def test_prompts(subtract: bool) -> None:
-    assert_same_pass(*pair(prompt=Prompt('"[X]" means [MASK].', subtract), pooling="mask"))
+    torch.testing.assert_close(*results, rtol=0, atol=1e-10)
 
 
 def positions_computed(encoder: SentenceEncoder, tokens: TokenBatch, need: Need = Need()) -> list[int]:
