@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from sentrep.errors import InputError
@@ -108,7 +107,7 @@ class ReleasedVAE(Autoencoder):
         self.output = _layer(hidden, width, generator)
 
     def start_from(self, path: str | Path) -> None:
-        """Take the weights of a file of the released code: ``.safetensors``, or any file of ``torch.save``.
+        """Take the weights of a file of the released code, as ``torch.save`` wrote it.
 
         Raises:
             InputError: the file cannot be read without running code, or its weights are of other sizes or non-finite.
@@ -145,8 +144,6 @@ def _read(path: Path) -> dict[str, Tensor]:
     """The tensors of a file by name."""
     check_plain(path)
     try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
         return dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # torch raises half a dozen types
         raise InputError(

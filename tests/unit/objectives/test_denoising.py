@@ -61,6 +61,7 @@ CASES: dict[str, dict[str, Any]] = {
     "causal anchor": {"target": "anchor", "causal": True, "noise": 0.3},
     "causal anchor, lengths unknown": {"target": "anchor", "causal": True, "noise": 0.3, "known": False},
     "tsdae": TSDAE,
+    "tsdae, of another width": {**TSDAE, "head": 12},
     "of another width": {"head": 12, "heads": 4, "activation": "gelu"},
 }
 
