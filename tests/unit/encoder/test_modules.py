@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 from sentrep import InputError, SentenceEncoder, SentRepModule
@@ -101,12 +102,13 @@ def test_one_vector_in_training_scoring_checkpoint_folder_and_elsewhere(
     rebuilt = SentRepModule.load_from_checkpoint(path, trust_plugins=own)
     np.testing.assert_allclose(rebuilt.encoder.encode(SENTENCES), expected, atol=1e-6)
 
-    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
     if all(type(part) in (Dense, Normalize) for part in encoder.sentence_modules) and pooling == "cls":
-        np.testing.assert_allclose(theirs(str(tmp_path / "model"), device="cpu").encode(SENTENCES), expected, atol=1e-6)
+        np.testing.assert_allclose(
+            SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(SENTENCES), expected, atol=1e-6
+        )
     else:
         with pytest.raises(ValueError, match=r"PromptedTransformer|OwnModule"):
-            theirs(str(tmp_path / "model"), device="cpu")
+            SentenceTransformer(str(tmp_path / "model"), device="cpu")
 
 
 @pytest.mark.parametrize("how", [{"rows_at_once": 3}, {"layout": "padded"}])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
 
 from sentrep import InputError, SentenceEncoder
 from sentrep.encoder import Dense, Normalize, fit_whitening, whitening
@@ -63,13 +64,12 @@ def test_a_whitened_encoder_is_whitened_again() -> None:
 
 @pytest.mark.parametrize("normalize", [True, False])
 def test_the_folder_loads_everywhere_with_equal_vectors(normalize: bool, tmp_path: Path) -> None:
-    sentence_transformers = pytest.importorskip("sentence_transformers")
     modules = [Normalize()] if normalize else []
     encoder = fit_whitening(tiny_encoder(pooling="mean", modules=modules), CORPUS, dim=8)
     encoder.save_pretrained(tmp_path)
     expected = encoder.encode(HELD_OUT)
     np.testing.assert_array_equal(SentenceEncoder.from_pretrained(tmp_path).encode(HELD_OUT), expected)
-    theirs = sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu")
+    theirs = SentenceTransformer(str(tmp_path), device="cpu")
     assert theirs.get_embedding_dimension() == encoder.embedding_dim == 8
     np.testing.assert_allclose(theirs.encode(HELD_OUT), expected, atol=1e-5)
 

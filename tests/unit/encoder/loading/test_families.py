@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import transformers
+from sentence_transformers import SentenceTransformer
 
 from sentrep import InputError, SentenceEncoder
 from sentrep.data import toy
@@ -36,14 +37,16 @@ def written(name: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_family_loads_trains_and_encodes_as_elsewhere(name: str, tmp_path: Path) -> None:
-    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer
     encoder = SentenceEncoder(str(written(name, tmp_path / "given")), pooling="mean")
     output = encoder(text_batch(encoder, toy_sentences(4)).anchor)
     output.embedding.square().sum().backward()
     assert all(parameter.grad is not None for parameter in encoder.parameters() if parameter.requires_grad)
     vectors = encoder.encode(toy_sentences(4))
     encoder.save_pretrained(tmp_path / "saved")
-    for loaded in (SentenceEncoder.from_pretrained(tmp_path / "saved"), theirs(str(tmp_path / "saved"), device="cpu")):
+    for loaded in (
+        SentenceEncoder.from_pretrained(tmp_path / "saved"),
+        SentenceTransformer(str(tmp_path / "saved"), device="cpu"),
+    ):
         np.testing.assert_allclose(loaded.encode(toy_sentences(4)), vectors, atol=1e-6)
 
 

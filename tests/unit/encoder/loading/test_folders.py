@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import peft
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base import modules as layers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -24,10 +27,9 @@ from support import FAMILIES, checkpoint_of, tiny_encoder, toy_sentences
 SENTENCES = toy_sentences(7)
 
 
-def st_model(folder: Path | None, **how: Any) -> Any:
+def st_model(folder: Path, **how: Any) -> Any:
     """The model as sentence-transformers has it."""
-    kind = pytest.importorskip("sentence_transformers").SentenceTransformer
-    return kind(folder and str(folder), device="cpu", **how)
+    return SentenceTransformer(str(folder), device="cpu", **how)
 
 
 PROMPT = 'The sentence: "[X]" means [MASK].'
@@ -119,7 +121,6 @@ def test_an_encoder_has_no_subclass() -> None:
 
 def add_adapters(backbone: Any) -> None:
     """As peft does it in place."""
-    peft = pytest.importorskip("peft")
     peft.get_peft_model(backbone, peft.LoraConfig(target_modules=["query"]))
 
 
@@ -209,14 +210,13 @@ def test_a_foreign_or_damaged_list_of_modules_is_named(content: str, message: st
 
 
 def test_modules_in_any_number_and_order_behind_the_pooling(tmp_path: Path) -> None:
-    st_models = pytest.importorskip("sentence_transformers.models")
     tiny_encoder(pooling="mean").save_pretrained(tmp_path / "plain")
     plain = st_model(tmp_path / "plain")
     for name, extra in {
-        "two": [st_models.Dense(32, 8), st_models.Dense(8, 4, bias=False, activation_function=torch.nn.Identity())],
-        "early": [st_models.Normalize(), st_models.Dense(32, 8), st_models.Normalize()],
+        "two": [layers.Dense(32, 8), layers.Dense(8, 4, bias=False, activation_function=torch.nn.Identity())],
+        "early": [layers.Normalize(), layers.Dense(32, 8), layers.Normalize()],
     }.items():
-        theirs = st_model(None, modules=[*plain, *extra])
+        theirs = SentenceTransformer(modules=[*plain, *extra], device="cpu")
         theirs.save_pretrained(str(tmp_path / name))
         ours = SentenceEncoder.from_pretrained(tmp_path / name)
         np.testing.assert_allclose(ours.encode(SENTENCES), theirs.encode(SENTENCES), atol=1e-6)
@@ -242,8 +242,7 @@ def test_a_save_that_fails_leaves_the_older_model(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.filterwarnings("ignore:.*sentence-transformers has no module")
 def test_what_sentence_transformers_adds_to_a_folder_of_ours_is_read_as_there(tmp_path: Path) -> None:
-    """Beside modules of our own; the kinds of folders have each setting beside its own."""
-    layers = pytest.importorskip("sentence_transformers.models")
+    """The folder has modules of sentrep; test_kinds has each setting in folders without them."""
     tiny_encoder(pooling="mask", prompt=PROMPT, modules=[Dense("tanh"), Normalize()]).save_pretrained(tmp_path)
     theirs = st_model(tmp_path, trust_remote_code=True)
     before = theirs.encode(LONG)
