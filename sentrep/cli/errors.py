@@ -28,14 +28,8 @@ _FRAME = re.compile(
     r"|a dict|Expected a path|Expected a <class '(NoneType|list)'>|$)"
 )
 """Lines of jsonargparse's account that only lead to a complaint."""
-_ROOMS = (
-    "sentrep.objectives",
-    "sentrep.negatives",
-    "sentrep.views",
-    "sentrep.weighting",
-    "lightning.pytorch.callbacks",
-)
-"""Packages whose classes are suggested for a misspelt name."""
+_ROOMS = ("sentrep.", "lightning.pytorch.callbacks")
+"""Packages whose public names are suggested for a misspelt class."""
 _NOISE = re.compile(r"Type \S.* expects a function or a callable class: |\. Got value: Namespace\(.*")
 
 
@@ -89,8 +83,8 @@ def complaint(account: str, values: dict[str, Any], known: Iterable[str] = ()) -
         return f"unknown key '{place}'{_other_key(name, names, values, places, known)}"
     hint = ""
     if "path string" in said[0]:
-        classes = [plugin for room in _ROOMS for plugin in getattr(sys.modules.get(room), "__all__", ())]
-        hint = did_you_mean(name, classes)
+        loaded = [module for room, module in sys.modules.items() if room.startswith(_ROOMS)]
+        hint = did_you_mean(name, [public for module in loaded for public in getattr(module, "__all__", ())])
     return f"{place}: {' or '.join(said)}{hint}"
 
 

@@ -67,7 +67,8 @@ class SentRepCLI(LightningCLI):
                 args={"subcommand": command, command: tree},
             )
         except BaseException:
-            if self._folder is not None and not _steps(self):  # a failed start leaves no run
+            has_begun = hasattr(self, "trainer") and self.trainer.global_step > 0
+            if self._folder is not None and not has_begun:  # a failed start leaves no run
                 shutil.rmtree(self._folder, ignore_errors=True)
             raise
         if self._folder is not None:
@@ -145,11 +146,6 @@ class SaveConfig(SaveConfigCallback):
             text = self.parser.dump(self.config, skip_unset=False, skip_validation=True)
             pl_module.settings = yaml.safe_load(text)
             super().setup(trainer, pl_module, stage)
-
-
-def _steps(cli: LightningCLI) -> int:
-    """The optimiser steps that a run has made; 0 before it has a trainer."""
-    return cli.trainer.global_step if hasattr(cli, "trainer") else 0
 
 
 def launch(command: str, layers: Sequence[tuple[str, Tree]], flags: Flags, own: Tree) -> int:
