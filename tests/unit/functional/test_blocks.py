@@ -73,10 +73,10 @@ def test_large_batches_go_in_blocks_by_themselves(monkeypatch: pytest.MonkeyPatc
     def run(block: int | None) -> Callable[[], Tensor]:
         return lambda: info_nce(x, x, temperature=0.1, block=block)
 
+    monkeypatch.setattr(similarity, "rows_at_once", lambda columns: 7)
     monkeypatch.setattr(similarity, "LARGEST_MATRIX", 300 * 300)
     assert largest(run(None)) == 300 * 300
     monkeypatch.setattr(similarity, "LARGEST_MATRIX", 300 * 300 - 1)
-    monkeypatch.setattr(similarity, "rows_at_once", lambda columns: 7)
     assert largest(run(None)) == 7 * 300
     assert largest(run(20)) == 20 * 300
     assert largest(run(0)) == 300 * 300  # the way to turn it off
