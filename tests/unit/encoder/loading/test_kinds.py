@@ -1,4 +1,4 @@
-"""Twelve kinds of folders, small and random, give the vectors of sentence-transformers, and give them when saved."""
+"""Kinds of folders and families, small and random, give the vectors of sentence-transformers, and when saved, too."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding
 
-from sentrep import SentenceEncoder
+from sentrep import InputError, SentenceEncoder
 from sentrep.data import toy
-from support import FAMILIES, toy_sentences
+from support import FAMILIES, text_batch, toy_sentences
 
 PROMPTS = {"query": "query: the dog ", "document": "passage: "}
 T5: dict[str, Any] = {
@@ -27,12 +27,12 @@ T5: dict[str, Any] = {
 }  # fmt: skip
 
 
-def plain(folder: Path, configuration: dict[str, Any]) -> Transformer:
-    """A transformer with random weights and the toy tokenizer."""
+def plain(folder: Path, configuration: dict[str, Any], whole: bool = False) -> Transformer:
+    """A transformer with random weights and the toy tokenizer, also in ``folder/plain``; of a T5 the encoder or all."""
     torch.manual_seed(0)
     configuration = dict(configuration)
     config = AutoConfig.for_model(configuration.pop("model_type"), **configuration)
-    family: Any = AutoModelForTextEncoding if config.model_type == "t5" else AutoModel
+    family: Any = AutoModelForTextEncoding if config.model_type == "t5" and not whole else AutoModel
     place = folder / "plain"
     family.from_config(config).save_pretrained(place)
     toy.tokenizer().save_pretrained(place)
@@ -104,3 +104,38 @@ def test_vectors_and_similarities_are_those_of_sentence_transformers(kind: str, 
         torch.testing.assert_close(model.similarity(vectors, vectors), truth.similarity(vectors, vectors))
     assert ours.truncate_dim == truth.truncate_dim
     assert ours.max_seq_length == truth.max_seq_length
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "nomic-bert": {**FAMILIES["bert"], "model_type": "nomic_bert"},
+    "layoutlm": {**FAMILIES["bert"], "model_type": "layoutlm"},
+    "the encoder of a T5": T5,
+    "a whole T5": T5,
+}
+"""Families that need something of their own."""
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_family_loads_trains_and_encodes_as_elsewhere(name: str, tmp_path: Path) -> None:
+    plain(tmp_path, OTHERS[name], whole=name == "a whole T5")
+    encoder = SentenceEncoder(str(tmp_path / "plain"), pooling="mean")
+    output = encoder(text_batch(encoder, toy_sentences(4)).anchor)
+    output.embedding.square().sum().backward()
+    assert all(parameter.grad is not None for parameter in encoder.parameters() if parameter.requires_grad)
+    vectors = encoder.encode(toy_sentences(4))
+    encoder.save_pretrained(tmp_path / "saved")
+    theirs = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    for loaded in (SentenceEncoder.from_pretrained(tmp_path / "saved"), theirs):
+        np.testing.assert_allclose(loaded.encode(toy_sentences(4)), vectors, atol=1e-6)
+
+
+def test_the_pooler_of_a_nomic_bert_is_loaded(tmp_path: Path) -> None:
+    encoder = SentenceEncoder(dict(OTHERS["nomic-bert"]), tokenizer="toy", pooling="pooler")
+    with pytest.warns(UserWarning, match="refuses it otherwise"):
+        encoder.save_pretrained(tmp_path)
+    np.testing.assert_array_equal(SentenceEncoder.from_pretrained(tmp_path).encode("a dog"), encoder.encode("a dog"))
+
+
+def test_an_encoder_decoder_without_an_encoder_of_its_own_is_refused() -> None:
+    with pytest.raises(InputError, match="bart is an encoder-decoder model"):
+        SentenceEncoder({"model_type": "bart"}, tokenizer="toy")
