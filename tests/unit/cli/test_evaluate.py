@@ -20,7 +20,8 @@ def _workplace(in_folder: Path) -> None:
 
 
 def test_a_file_of_pairs_is_scored_and_written(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    columns = "[sentence2,sentence1,score]"
+    Path("mine.csv").write_text(Path("mine.csv").read_text().replace("score", "gold"))
+    columns = "[sentence1,sentence2,gold]"
     words = ["--sets", "[mine.csv]", "--columns", columns, "--output", "scores.json", "--precision", "bf16"]
     assert main(["evaluate", model, *words]) == 0
     out = capsys.readouterr().out
