@@ -46,12 +46,6 @@ class Case:
         return self.name.split("/")[0]
 
     @property
-    def folder(self) -> str:
-        """Of its runs, which the file of the tiny model and the override lengthen."""
-        overridden = "-minilm" if "overrides/minilm.yaml" in self.about else ""
-        return re.sub(r"/tables/|\.yaml: |/", "-", self.name) + f"{overridden}-tiny"
-
-    @property
     def is_cheap(self) -> bool:
         """Whether it trains in the default suite: the recipes that the others are made of."""
         return "--row" not in self.words and self.paper in FIRST
@@ -120,16 +114,10 @@ def test_every_other_recipe_and_row_is_built(
 ) -> None:
     """Another case trains the same classes with other numbers."""
     built: list[Any] = []
-    monkeypatch.setattr(Trainer, "fit", lambda trainer, model, **_: built.append((trainer, model)))
+    monkeypatch.setattr(Trainer, "fit", lambda trainer, model, **_: built.append(model))
     assert main(["fit", *case.words, *case.flags(teacher), *tiny]) == 0
-    ((trainer, model),) = built
+    (model,) = built
     assert list(model.objectives.terms) == list(case.tree["model"]["objectives"])
-    assert trainer.logger.name == case.folder
-
-
-def assert_finite(checkpoint: Path) -> None:
-    state = torch.load(checkpoint, weights_only=True)["state_dict"]
-    assert all(value.isfinite().all() for value in state.values() if isinstance(value, torch.Tensor))
 
 
 @pytest.mark.parametrize(
@@ -157,8 +145,9 @@ def test_every_structure_trains_and_what_is_loaded_gives_the_vectors_of_the_run(
     monkeypatch.setattr(SentRepModule, "on_validation_epoch_end", keep)
     steps = ["--trainer.max_steps=2", "--trainer.val_check_interval=2", "--trainer.gradient_clip_val=1.0"]
     assert main(["fit", *case.words, *case.flags(teacher), *tiny, *steps, f"--trainer.precision={precision}"]) == 0
-    (checkpoint,) = tmp_path.glob(f"runs/{case.folder}/version_0/checkpoints/last.ckpt")
-    assert_finite(checkpoint)
+    (checkpoint,) = tmp_path.glob("runs/*/version_0/checkpoints/last.ckpt")
+    state = torch.load(checkpoint, weights_only=True)["state_dict"]
+    assert all(value.isfinite().all() for value in state.values() if isinstance(value, torch.Tensor))
     config = yaml.safe_load(checkpoint.parents[1].joinpath("config.yaml").read_text(encoding="utf-8"))
     assert list(config["model"]["objectives"]) == list(case.tree["model"]["objectives"])
     folder = checkpoint.parents[1] / "model"
