@@ -6,7 +6,7 @@ import copy
 import functools
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -40,6 +40,7 @@ from sentrep.encoder.st_modules import (
 )
 from sentrep.encoder.text.tokenizer import MASK_SLOT, Prompt, TextTokenizer, position_limit
 from sentrep.errors import InputError
+from sentrep.io.checkpoint_file import below
 from sentrep.types import EncoderOutput, EncoderSpec, Need, TokenBatch
 
 _ANOTHER = "build another encoder, for example with SentenceEncoder.from_pretrained"
@@ -71,8 +72,9 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         trainable: the trained part of the backbone: True for all of it, False for nothing, patterns of its parameters'
             names such as ``encoder.layer.1[01].*``, or low-rank matrices beside it (`Lora`). Frozen parts keep their
             dropout in training. A folder or checkpoint as ``backbone`` has its adapters merged.
-        modules: new modules of the model after the pooling, in this order (`sentrep.encoder.SentenceModule`).
-            None: the modules of a checkpoint ``backbone``; else none.
+        modules: modules of the model after the pooling, in this order (`sentrep.encoder.SentenceModule`). A module
+            has the weights of an equal one in the same place of a checkpoint ``backbone``; else it is new.
+            None: the modules of the checkpoint, or none.
 
     Attributes:
         model: the `SentenceTransformer` inside, whose own are prompts, `encode`, similarities, lengths and folders.
@@ -138,12 +140,12 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.pooling, self.compute = pooling, compute
         self._around = Prompts(self.tokenize.template, self.longest)
         if modules is not None:
-            found = chain(modules, self._pooled_size, self._initial_std)
+            found = _with_weights(chain(modules, self._pooled_size, self._initial_std), opened.state)
         else:
             found = from_modules(behind if whole or opened.training else [], self._pooled_size)
         self.set_modules(found)
         self.head: ProjectionHead | None = None
-        self._source = opened
+        self._source = replace(opened, state={})
         self.train()  # Lightning leaves from_pretrained's eval mode: SimCSE would see no dropout
 
     def __init_subclass__(cls) -> None:
@@ -460,6 +462,15 @@ def _parts(model: SentenceTransformer) -> tuple[Transformer, list[nn.Module]]:
         kinds = ", ".join(type(module).__name__ for module in model.children())
         raise InputError(f"the modules of the model are {kinds}; sentrep needs a Transformer and a Pooling first")
     return first, rest[1:]
+
+
+def _with_weights(modules: list[SentenceModule], state: dict[str, Tensor]) -> list[SentenceModule]:
+    """The modules, each with the weights of an equal module of a checkpoint at the same place."""
+    for place, module in enumerate(modules):
+        weights, own = below(f"sentence_modules.{place}.", state), module.state_dict()
+        if {key: x.shape for key, x in weights.items()} == {key: x.shape for key, x in own.items()}:
+            module.load_state_dict(weights)
+    return modules
 
 
 def _stored_arguments(opened: Opened) -> dict[str, Any]:

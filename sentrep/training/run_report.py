@@ -26,7 +26,6 @@ from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.run_scores import RECORD, write_scores
 from sentrep.evaluation.selection import FILE, Selection
 from sentrep.evaluation.untouched import scores_before
-from sentrep.io.checkpoint_file import below, read_checkpoint
 from sentrep.io.paths import MODEL
 from sentrep.training.loss_bar import LOSS
 from sentrep.training.model_card import add_training
@@ -169,8 +168,6 @@ class RunReport(Callback):
         if chosen.checkpoint is not None:
             modules = list(deepcopy(encoder.sentence_modules))  # the user's own classes are not built from a file
             encoder = SentenceEncoder.from_pretrained(chosen.checkpoint, modules=modules)
-            weights = below("encoder.sentence_modules.", read_checkpoint(chosen.checkpoint)["state_dict"])
-            encoder.sentence_modules.load_state_dict(weights)
         encoder.save_pretrained(folder / MODEL)
         steps = f"{chosen.step} of {trainer.global_step}"
         scores = before_and_after(self.history, sets, chosen.step)

@@ -62,6 +62,8 @@ class Opened:
     """Whether the folder has a pooling."""
     training: dict[str, Any] = field(default_factory=dict)
     """The settings of training in a checkpoint: ``max_length``, ``adapter``."""
+    state: dict[str, Tensor] = field(default_factory=dict)
+    """The weights of a checkpoint, as in `SentenceEncoder`."""
     head: dict[str, Tensor] = field(default_factory=dict)
     """The first layer of a checkpoint's projection head."""
     lm_head: dict[str, Tensor] | None = None
@@ -167,9 +169,9 @@ def open_model(
             checkpoint = read_checkpoint(place)
             with one_sentence(f"{name}: the checkpoint is damaged"):
                 write_checkpoint(checkpoint, folder, name)
-            head = below("encoder.head.dense.", checkpoint["state_dict"])
-            opened |= {"training": checkpoint[PAYLOAD_KEY]["training"], "head": head}
-            opened["lm_head"] = trained_head(checkpoint)
+            state = below("encoder.", checkpoint["state_dict"])
+            opened |= {"training": checkpoint[PAYLOAD_KEY]["training"], "state": state}
+            opened |= {"head": below("head.dense.", state), "lm_head": trained_head(checkpoint)}
         local = os.path.lexists(expanded(name))
         transformer = check_folder(folder)
         beside = transformer / "adapter_config.json"  # of low-rank adapters, which name the folder of their model

@@ -127,11 +127,14 @@ def test_every_way_to_compute_gives_the_same_gradients(name: str, how: dict[str,
         torch.testing.assert_close(others[key], gradients[key], msg=key)
 
 
-def test_a_checkpoint_gives_its_modules_unless_others_are_named(tmp_path: Path) -> None:
+def test_a_named_module_has_the_weights_of_its_checkpoint_and_a_removed_one_is_gone(tmp_path: Path) -> None:
     module = SentRepModule(tiny_encoder(modules=[Dense(), Normalize()]), [Alignment()])
     path = checkpoint_of(module, tmp_path)
-    first: Any = SentenceEncoder(str(path)).sentence_modules[0]
-    assert torch.equal(first.dense.weight, module.encoder.sentence_modules[0].dense.weight)
+    first: Any = module.encoder.sentence_modules[0]
+    for named in (None, [Dense(), Dense()]):
+        found: Any = SentenceEncoder(str(path), modules=named).sentence_modules
+        assert torch.equal(found[0].dense.weight, first.dense.weight)
+    assert not torch.equal(found[1].dense.weight, first.dense.weight)
     bare = SentenceEncoder.from_pretrained(path, modules=[])
     module.encoder.set_modules([])
     np.testing.assert_allclose(bare.encode(SENTENCES), module.encoder.encode(SENTENCES), atol=1e-6)
