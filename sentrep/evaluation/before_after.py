@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 
 from sentrep.data.sets.scored_pairs import ScoredPairs
-from sentrep.evaluation.history import MINUTES
 from sentrep.evaluation.report import suite_table
 from sentrep.evaluation.results import TaskResult
 from sentrep.evaluation.selection import Selection
@@ -41,9 +40,9 @@ def print_run(
     """
     began, before, after = _scores(metrics, 0), _scores_before(metrics), _scores(metrics, chosen.step)
     notes = [chosen.reason()]
-    if sets and MINUTES not in after:
-        steps = metrics[MINUTES].dropna().index if MINUTES in metrics else []
-        ended = f"the last validation was at step {steps[-1]}" if len(steps) else "it ended before the first validation"
+    steps = [step for step in metrics.filter(regex="^val/").dropna(how="all").index if step > 0]
+    if sets and chosen.step not in steps:
+        ended = f"the last validation was at step {steps[-1]}" if steps else "it ended before the first validation"
         notes.append(f"Step {chosen.step} has no scores: {ended}; set trainer.val_check_interval to fewer batches.")
     if {"val/sts"} <= before.keys() & after.keys():
         notes += _beside_the_untouched(before["val/sts"], after["val/sts"], replaced, began["val/sts"])

@@ -17,9 +17,6 @@ from sentrep.io.paths import writing
 METRICS = "metrics.csv"
 """Name of the file of a run's metrics; Lightning's CSVLogger uses it, too."""
 
-MINUTES = "minutes"
-"""Its column for the time since training began, interruptions left out."""
-
 
 class MetricHistory:
     """Metrics by name and optimiser step.

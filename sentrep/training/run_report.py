@@ -21,7 +21,7 @@ from torch import Tensor
 from sentrep.data.sets.scored_pairs import ScoredPairs
 from sentrep.encoder import SentenceEncoder
 from sentrep.evaluation.before_after import before_and_after, print_run, print_test
-from sentrep.evaluation.history import METRICS, MINUTES, MetricHistory, is_log_step, write_metrics
+from sentrep.evaluation.history import METRICS, MetricHistory, is_log_step, write_metrics
 from sentrep.evaluation.plots.curves import plot_training_curves
 from sentrep.evaluation.run_scores import RECORD, write_scores
 from sentrep.evaluation.selection import FILE, Selection
@@ -90,10 +90,9 @@ class RunReport(Callback):
             self._history.add(0, {name: torch.tensor(score) for name, score in scores.items()})
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Note the step and the time at which a resumed run begins."""
+        """Note the step at which a resumed run begins, and the time."""
         self._last_step = self._told = trainer.global_step
-        history = self.history
-        self._began = time.monotonic() - 60 * (history[MINUTES].max() if MINUTES in history else 0)
+        self._began = time.monotonic()
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TextBatch, batch_idx: int
@@ -113,8 +112,7 @@ class RunReport(Callback):
         """Keep the scores of a validation."""
         if trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking:
             self._tell(trainer)
-            minutes = torch.tensor((time.monotonic() - self._began) / 60)
-            self._history.add(trainer.global_step, {**_metrics(trainer, "val/"), MINUTES: minutes})
+            self._history.add(trainer.global_step, _metrics(trainer, "val/"))
             self._write_metrics()
 
     def _tell(self, trainer: Trainer) -> None:

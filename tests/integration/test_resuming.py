@@ -229,10 +229,10 @@ EPOCHS = [*WORSE, "--model.seed=11", "--trainer.max_steps=8", "--trainer.val_che
 
 
 def left(run: Path) -> dict[str, Any]:
-    """What a run that came to its end leaves: its files by name, its metrics without the time, and its choice."""
+    """What a run that came to its end leaves: its files by name, its metrics and its choice."""
     ignored = ("config", "events.")  # a resumed run adds its own
     files = sorted(str(path.relative_to(run)) for path in run.rglob("*") if not path.name.startswith(ignored))
-    metrics = [{k: v for k, v in row.items() if k != "minutes"} for row in csv.DictReader((run / "metrics.csv").open())]
+    metrics = [*csv.DictReader((run / "metrics.csv").open())]
     return {"files": files, "metrics": metrics, "chosen": json.loads((run / "selection.json").read_text())}
 
 
