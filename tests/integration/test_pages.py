@@ -372,7 +372,7 @@ def on_processes(page: str) -> Any:
     return pytest.param(page, marks=pytest.mark.slow) if page.endswith("processes.md") else page
 
 
-@pytest.mark.parametrize("page", map(on_processes, PLUGINS))
+@pytest.mark.parametrize("page", [*map(on_processes, PLUGINS)])
 def test_the_example_of_a_page_runs(page: str, desk: Path) -> None:
     Page(desk, page).run()
 
