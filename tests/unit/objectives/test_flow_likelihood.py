@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from references.bert_flow import flow_loop, negative_log_likelihood_loop
-from sentrep import InputError, SentRepModule
+from sentrep import InputError, SentRepModule, Views
 from sentrep.encoder import Flow, Normalize
 from sentrep.objectives import FlowLikelihood
+from sentrep.types import EncoderOutput
 from support import assert_same_gradients, tiny_encoder
 
 
@@ -32,9 +34,11 @@ def test_value_and_gradient_are_those_of_the_jacobian_s_determinant(width: int) 
     z = flow(x, None, None)
     torch.testing.assert_close(z, torch.stack([flow_loop(row, steps) for row in x]))
     torch.testing.assert_close(flow.inverse(z)[0], x)
-    inputs = [x, *flow.parameters()]
-    loss, expected = -flow.log_likelihood(z).mean(), negative_log_likelihood_loop(x, steps)
-    assert_same_gradients(loss, expected, inputs, rtol=1e-7, atol=1e-7)
+    objective: Any = FlowLikelihood()
+    objective.build(None, SimpleNamespace(modules=[flow]))
+    loss = objective(Views(z, z, None, EncoderOutput(z), EncoderOutput(z)), None)
+    expected = negative_log_likelihood_loop(x, steps)
+    assert_same_gradients(loss, expected, [x, *flow.parameters()], rtol=1e-7, atol=1e-7)
 
 
 def test_the_flow_is_a_part_of_the_encoder_alone() -> None:

@@ -183,6 +183,16 @@ def test_all_processes_decide_alike(tmp_path: Path) -> None:
     assert rows_written(tmp_path, 1) == [[7, 8]]
 
 
+def test_a_pass_at_perturbed_weights_has_the_rows_of_the_first(tmp_path: Path) -> None:
+    guard, module, weight = NonFiniteGuard("skip"), torch.nn.Module(), torch.nn.Parameter(torch.ones(2))
+    trainer: Any = begin(guard, tmp_path)
+    judge(guard, trainer, {"simcse": 1.0})
+    guard.on_before_backward(trainer, module, torch.tensor(torch.nan))  # type: ignore[arg-type]
+    with pytest.warns(UserWarning, match="skipped"), pytest.raises(SkippedStep):
+        guard.on_before_optimizer_step(trainer, module, torch.optim.SGD([weight]))  # type: ignore[arg-type]
+    assert rows_written(tmp_path, 1) == [[7]]
+
+
 def test_on_a_cpu_a_bad_step_ends_the_training_at_once_and_names_all_that_failed(tmp_path: Path) -> None:
     guard = NonFiniteGuard()
     trainer = begin(guard, tmp_path)
