@@ -7,7 +7,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -87,7 +87,7 @@ def load(
     if next(iter(rows), None) is None:  # `datasets` writes no empty table
         return Dataset.from_dict({name: [] for name in rows.features}, rows.features)
     with quiet_datasets():
-        return Dataset.from_generator(_copied, rows.features, gen_kwargs={"rows": rows}, fingerprint=text.fingerprint)
+        return Dataset.from_generator(lambda: iter(rows), rows.features, fingerprint=text.fingerprint)
 
 
 class Text(NamedTuple):
@@ -191,10 +191,6 @@ def from_hub(name: str, split: str, streaming: bool = False) -> Any:
     except (OSError, ValueError, RuntimeError) as error:
         problem = f"its split {split!r} cannot be downloaded from the Hub ({first_line(error)})"
         raise InputError(f"{name}: no such local file, and {problem}; check the name and the network") from error
-
-
-def _copied(rows: IterableDataset) -> Iterator[dict[str, str]]:
-    yield from rows
 
 
 def _content(table: Dataset | IterableDataset) -> str:

@@ -292,7 +292,9 @@ def shorter(words: list[str]) -> list[str]:
     if "--seeds" in words:
         flags += ["--seeds", "1", "--data.test", "[toy-test]"]
         flags += ["--row", "bert-base"] if "tables/ablation" in given else []
-    if words[1] == "evaluate" and not {"--suite", "--sets", HUB} & {*words}:
+    if "--suite" in words:
+        flags += ["--sets", "[mrpc]"]  # trec takes 20 seconds
+    elif words[1] == "evaluate" and not {"--sets", HUB} & {*words}:
         flags += ["--sets", "[stsb-dev]"]
     on_hub = re.search(r"(?<!objectives\.)simcse\b|ablation\b", given)
     if words[1] == "fit" and "--data.sts_folder" not in words and on_hub:
