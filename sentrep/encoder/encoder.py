@@ -133,9 +133,11 @@ class SentenceEncoder(Configurable, TextEncoder, nn.Module):
         self.prompt = template
         self.tokenize = TextTokenizer(tokens, self.prompt, position_limit(self.backbone.config))
         self.max_length = max_length
-        length = opened.model.max_seq_length if max_seq_length is None else max_seq_length
-        if length is not None or self.tokenize.limit is not None:  # RoBERTa's limit is lower than its positions
-            self.max_seq_length = length
+        stored, limit = opened.model.max_seq_length, self.tokenize.limit
+        if max_seq_length is not None:
+            self.max_seq_length = max_seq_length
+        elif limit is not None and (stored is None or stored > limit):  # RoBERTa's positions begin at 2
+            self.max_seq_length = limit
         self.subtract_template = isinstance(prompt, Prompt) and prompt.subtract
         self.pooling, self.compute = pooling, compute
         self._around = Prompts(self.tokenize.template, self.longest)
