@@ -11,7 +11,7 @@ from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
-from jsonargparse import ArgumentParser, set_parsing_settings
+from jsonargparse import ArgumentParser
 
 from sentrep.cli.errors import UsageError, one_line
 from sentrep.errors import did_you_mean
@@ -21,13 +21,11 @@ def parse(command: str, function: Callable[..., Any], words: list[str]) -> dict[
     """The arguments of a function from the words after a command.
 
     Parameters without a default are positional, those behind ``*`` are options; ``--base-url`` is ``--base_url``. A
-    list is written ``[a,b]`` or as one word after the other. The fields of a dataclass are options of their own,
-    ``--generation.beams``.
+    list is written ``[a,b]`` or as one word after the other.
 
     Raises:
         UsageError: for words that do not fit the signature.
     """
-    set_parsing_settings(docstring_parse_attribute_docstrings=True)
     about, _, example = str(inspect.getdoc(function)).split("\n\nArgs:")[0].partition("\n\nFor example: ")
     parser = ArgumentParser(
         prog=f"sentrep {command}",
@@ -56,7 +54,7 @@ def parse(command: str, function: Callable[..., Any], words: list[str]) -> dict[
         if unknown and unknown[1] in positional:
             hint = f"; the {unknown[1]} is the first word: sentrep {command} {unknown[1].upper()}"
         raise UsageError(f"{command}: {one_line(str(error))}{hint}") from None
-    return dict(vars(parser.instantiate(settings)))
+    return dict(vars(settings))
 
 
 def search_current_folder() -> None:
