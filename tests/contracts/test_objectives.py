@@ -17,7 +17,16 @@ ASKS_A_CPU = {"denoising", "tsdae", "local and global"}
 """They wait for a CPU, which costs nothing, and not for a GPU (`tests/contracts/test_fake_cuda.py`)."""
 
 
-@pytest.mark.parametrize("name", NAMES)
+VARIANTS = [
+    "contrastive, hardest", "hard negatives, in blocks", "no batch", "nt-xent, noise", "distillation, two teachers",
+    "tsdae", "mlm, both copies",
+]  # fmt: skip
+"""Further ways of an objective that is tested in one way by default."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in VARIANTS else name for name in NAMES]
+)
 def test_an_objective_keeps_its_promises(name: str, teacher: str) -> None:
     """`contracts/test_every_plugin.py` compares them on several processes, with draws that are equal for every row."""
     encoder = tiny_encoder(dropout=0.0, modules=behind(name))

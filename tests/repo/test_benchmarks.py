@@ -107,6 +107,7 @@ def test_the_cache_and_streaming_are_rows(tmp_path: Path) -> None:
         assert row["peak_memory_mib"] >= row["before_memory_mib"] > 100  # of a process with torch in it
 
 
+@pytest.mark.slow
 def test_a_process_for_each_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its own peak of memory, which is below that of this process."""
     harness, machine = (module(name, monkeypatch) for name in ("harness", "machine"))

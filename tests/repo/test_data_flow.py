@@ -60,6 +60,7 @@ def note(frame: FrameType, event: str, argument: Any) -> None:
         FOUND.append(str(Path(path).relative_to(PACKAGE)))
 
 
+@pytest.mark.slow
 def test_a_start_enters_these_files_in_this_order_and_no_other(
     entered: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
