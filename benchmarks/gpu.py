@@ -3,8 +3,8 @@
     python benchmarks/gpu.py [--json gpu.json] [--markdown gpu.md] [--minutes 6]
     python benchmarks/gpu.py --device cpu --quick       # to try the script out: tiny shapes, about a minute
 
-It needs torch, lightning, transformers, datasets, torchmetrics and what they bring; sentence-transformers takes part
-where it is installed. First ``tests/test_on_gpu.py`` compares the GPU with the CPU: loss and gradients of every
+It needs torch, lightning, transformers, datasets and what they bring; sentence-transformers takes part where it is
+installed. First ``tests/test_on_gpu.py`` compares the GPU with the CPU: loss and gradients of every
 plug-in, steps in bf16, compiled, in a group of one process, and resumed; this needs pytest. Then training is measured
 in this process, so the kernels of one measurement are warm in the next, for all variants alike. What would go beyond
 the time is left out and named in the report. A part that fails is named there too, a variant that fails on standard

@@ -33,8 +33,10 @@ class HardestNegative(sentrep.Objective):
 
 
 if __name__ == "__main__":
-    small = {"model_type": "bert", "hidden_size": 64, "intermediate_size": 128}
-    small |= {"num_hidden_layers": 2, "num_attention_heads": 2}
+    small = {
+        "model_type": "bert", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 2,
+    }  # fmt: skip
     encoder = sentrep.SentenceEncoder(small, pooling="mean", tokenizer="toy")
     module = sentrep.SentRepModule(encoder, [HardestNegative(margin=0.3)])
     data = sentrep.SentRepDataModule(train="toy", val=["toy-dev"])

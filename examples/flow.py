@@ -32,8 +32,10 @@ class Likelihood(sentrep.Objective):
 
 
 if __name__ == "__main__":
-    small = {"model_type": "bert", "hidden_size": 64, "intermediate_size": 128}
-    small |= {"num_hidden_layers": 2, "num_attention_heads": 2}
+    small = {
+        "model_type": "bert", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 2,
+    }  # fmt: skip
     flow = [Coupling(), Coupling(), Coupling()]
     encoder = sentrep.SentenceEncoder(small, pooling="mean", tokenizer="toy", trainable=False, modules=flow)
     lightning.Trainer(max_steps=20).fit(

@@ -43,8 +43,10 @@ class Gradients(lightning.Callback):
 
 
 if __name__ == "__main__":
-    small = {"model_type": "bert", "hidden_size": 64, "intermediate_size": 128}
-    small |= {"num_hidden_layers": 2, "num_attention_heads": 2}
+    small = {
+        "model_type": "bert", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 2,
+    }  # fmt: skip
     objectives = {"simcse": Contrastive(), "words": MaskedLanguageModeling()}
     module = sentrep.SentRepModule(sentrep.SentenceEncoder(small, tokenizer="toy"), objectives, weights={"words": 0.1})
     data = sentrep.SentRepDataModule(train="toy")

@@ -14,8 +14,10 @@ from sentrep.objectives import Contrastive
 SENTENCES = ["a dog runs", "an old dog sleeps", "the train is late"]
 
 if __name__ == "__main__":
-    small = {"model_type": "bert", "hidden_size": 64, "intermediate_size": 128}
-    small |= {"num_hidden_layers": 2, "num_attention_heads": 2}
+    small = {
+        "model_type": "bert", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 2,
+    }  # fmt: skip
     adapter = Lora(rank=4, alpha=8, targets=["query", "value"], also=["*.LayerNorm.*"])
     encoder = sentrep.SentenceEncoder(small, pooling="mean", tokenizer="toy", trainable=adapter)
     module = sentrep.SentRepModule(encoder, [Contrastive()])

@@ -42,8 +42,10 @@ class BetweenNeighbours(sentrep.NegativeSampler):
 
 
 if __name__ == "__main__":
-    small = {"model_type": "bert", "hidden_size": 64, "intermediate_size": 128}
-    small |= {"num_hidden_layers": 2, "num_attention_heads": 2}
+    small = {
+        "model_type": "bert", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 2,
+    }  # fmt: skip
     objective = Contrastive(temperature=0.1, negatives={"between": BetweenNeighbours()})
     encoder = sentrep.SentenceEncoder(small, pooling="mean", tokenizer="toy")
     module = sentrep.SentRepModule(encoder, [objective], optimizer=partial(torch.optim.AdamW, lr=1e-3))

@@ -17,8 +17,10 @@ from sentrep.weighting import ComplementaryWeighting
 MODEL = "model"
 
 if __name__ == "__main__":
-    small = {"model_type": "bert", "hidden_size": 64, "intermediate_size": 128}
-    small |= {"num_hidden_layers": 2, "num_attention_heads": 2}
+    small = {
+        "model_type": "bert", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 2,
+    }  # fmt: skip
     sentrep.SentenceEncoder(small, pooling="mean", tokenizer="toy").save_pretrained(MODEL)
 
     model = SentenceTransformer(MODEL, device="cpu")

@@ -17,8 +17,10 @@ ANSWERS = ["The carpenter mended the roof.", "The chef prepared the soup.", "The
 if __name__ == "__main__":
     from sentence_transformers import SentenceTransformer
 
-    small = {"model_type": "bert", "hidden_size": 64, "intermediate_size": 128}
-    small |= {"num_hidden_layers": 2, "num_attention_heads": 2}
+    small = {
+        "model_type": "bert", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 2,
+    }  # fmt: skip
     encoder = sentrep.SentenceEncoder(small, pooling="mean", tokenizer="toy", modules=[Normalize()])
     encoder.prompts = {"query": "question: "}  # travels too
     module = sentrep.SentRepModule(encoder, [Contrastive()], head=sentrep.ProjectionHead("mlp"))

@@ -52,7 +52,9 @@ class Cosines(lightning.Callback):
 
 
 if __name__ == "__main__":
-    small = {"model_type": "bert", "hidden_size": 64, "intermediate_size": 128}
-    small |= {"num_hidden_layers": 2, "num_attention_heads": 2}
+    small = {
+        "model_type": "bert", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 2,
+    }  # fmt: skip
     module = sentrep.SentRepModule(sentrep.SentenceEncoder(small, tokenizer="toy"), [Contrastive()])
     lightning.Trainer(max_steps=40, callbacks=[Cosines()]).fit(module, sentrep.SentRepDataModule(train="toy"))

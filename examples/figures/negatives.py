@@ -30,8 +30,10 @@ def sampled(vectors: torch.Tensor, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 if __name__ == "__main__":
-    small = {"model_type": "bert", "hidden_size": 64, "intermediate_size": 128}
-    small |= {"num_hidden_layers": 2, "num_attention_heads": 2}
+    small = {
+        "model_type": "bert", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 2,
+    }  # fmt: skip
     from_pretrained = sentrep.SentenceEncoder.from_pretrained
     model, text = sys.argv[1:] or (None, "toy")
     encoder = from_pretrained(model) if model else sentrep.SentenceEncoder(small, tokenizer="toy", pooling="mean")

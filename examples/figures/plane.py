@@ -21,8 +21,10 @@ PREFIX = "train/"
 
 def metrics_of(temperature: float) -> pd.DataFrame:
     """The metrics of a short run by step."""
-    small = {"model_type": "bert", "hidden_size": 64, "intermediate_size": 128}
-    small |= {"num_hidden_layers": 2, "num_attention_heads": 2}
+    small = {
+        "model_type": "bert", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 2,
+    }  # fmt: skip
     module = sentrep.SentRepModule(sentrep.SentenceEncoder(small, tokenizer="toy"), [Contrastive(temperature)])
     report = RunReport()
     lightning.Trainer(max_steps=60, log_every_n_steps=4, callbacks=[report]).fit(

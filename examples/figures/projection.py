@@ -25,8 +25,10 @@ def toy_texts() -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    small = {"model_type": "bert", "hidden_size": 64, "intermediate_size": 128}
-    small |= {"num_hidden_layers": 2, "num_attention_heads": 2}
+    small = {
+        "model_type": "bert", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 2,
+    }  # fmt: skip
     load = sentrep.SentenceEncoder.from_pretrained
     model, table = sys.argv[1:] or (None, None)
     encoder = load(model) if model else sentrep.SentenceEncoder(small, tokenizer="toy", pooling="mean")

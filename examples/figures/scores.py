@@ -12,8 +12,10 @@ from sentrep.evaluation.plots import new_figure, save_figure, styled
 from sentrep.functional import spearman
 
 if __name__ == "__main__":
-    small = {"model_type": "bert", "hidden_size": 64, "intermediate_size": 128}
-    small |= {"num_hidden_layers": 2, "num_attention_heads": 2}
+    small = {
+        "model_type": "bert", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 2,
+    }  # fmt: skip
     load = sentrep.SentenceEncoder.from_pretrained
     model, name = sys.argv[1:] or (None, "toy-dev")
     encoder = load(model) if model else sentrep.SentenceEncoder(small, tokenizer="toy", pooling="mean")

@@ -81,8 +81,7 @@ def encode(
     if not output.endswith(".npy"):
         raise InputError(f"cannot write {output}: it must end in .npy, or take --engine ray and a folder")
 
-    from sentrep.data.files import sentences_of
-    from sentrep.data.fingerprints import hash_of
+    from sentrep.data.files import hash_of, sentences_of
     from sentrep.data.text import open_text
     from sentrep.encoder.fingerprint import fingerprint
 

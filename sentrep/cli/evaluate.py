@@ -59,6 +59,8 @@ def evaluate(
         raise UsageError(f"evaluate: --columns belong to files of sts; {tasks} has no use for them")
     encoder = load_encoder(model, pooling, device, trust_remote_code)
     loaded, score = _load(tasks, sets if mteb is None else mteb, sts_folder, columns)
+    if not loaded:
+        raise UsageError("evaluate: no set to score; name one, or leave the option out")
     with in_precision(precision, encoder):
         start = time.perf_counter()
         results = score(encoder, loaded, batch_size=batch_size, show_progress_bar=True)
@@ -81,7 +83,8 @@ def _load(
     if suite == "mteb":
         return [load_task(name) for name in sets or ()], evaluate_tasks
     if suite == "transfer":
-        return [load_transfer(name, sts_folder or ".") for name in sets or TRANSFER_NAMES], evaluation.evaluate_transfer
+        names = TRANSFER_NAMES if sets is None else sets
+        return [load_transfer(name, sts_folder or ".") for name in names], evaluation.evaluate_transfer
     if sets is None:  # SICK-R's published split is not on the Hub
         sets = [name for name in evaluation.DEFAULT_SUITE if sts_folder is not None or name != "sickr"]
     specs: list[Any] = list(sets)

@@ -18,8 +18,7 @@ from sentrep.cli.recipe import Tree
 from sentrep.cli.words import Pairs, sort_words
 from sentrep.config import walk
 from sentrep.data import SentRepDataModule
-from sentrep.data.files import hash_files
-from sentrep.data.fingerprints import hash_of
+from sentrep.data.files import hash_files, hash_of
 from sentrep.data.sets.sts import load_sts
 from sentrep.evaluation.run_scores import RECORD, SCORES, pairs_frame
 from sentrep.io.files import write_text

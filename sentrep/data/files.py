@@ -248,6 +248,11 @@ def opened(name: str) -> Any:
     return fsspec.open(name, "rb") if "://" in name else open(name, "rb")
 
 
+def hash_of(*parts: object) -> str:
+    """32 hexadecimal digits that follow plain values."""
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+
 def hash_files(files: Sequence[str], names_only: bool = False) -> str:
     """Hash of the content and the formats of some files, or only of their names without folders, and their sizes."""
     digest = hashlib.blake2b(digest_size=16)

@@ -10,11 +10,6 @@ import pandas
 from numpy.typing import NDArray
 
 
-def hash_of(*parts: object) -> str:
-    """32 hexadecimal digits that follow plain values."""
-    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
-
-
 def hash_columns(*columns: Iterable[object]) -> str:
     """32 hexadecimal digits that follow the cells of some columns, their order and where one cell ends.
 

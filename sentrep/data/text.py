@@ -26,6 +26,7 @@ from sentrep.data.files import (
     ending_of,
     has_csv_quotes,
     hash_files,
+    hash_of,
     quiet_datasets,
     rows_of,
     shown,
@@ -101,7 +102,7 @@ class Text(NamedTuple):
     files: list[str]
     """The names of the files."""
     table: Dataset | IterableDataset | None
-    """The data set, where it is none of files."""
+    """The data set; None for files."""
 
 
 def open_text(
@@ -127,14 +128,14 @@ def open_text(
     if not isinstance(found, list):
         table = _chosen(found, names, name)
         rows = table.to_iterable_dataset() if isinstance(table, Dataset) else table
-        return Text(rows, _fingerprint(_content(table), names), name, [], table)
+        return Text(rows, hash_of(_content(table), names), name, [], table)
     width = len(next(cells_of(found[0], names)))
     features = Features({column: Value("string") for column in COLUMNS[:width]})
     rows = IterableDataset.from_generator(rows_of, features, {"files": found, "columns": names, "width": width})
     if quoted := next((file for file in found if ending_of(file)[0] == ".tsv"), None):
         how = "as csv writes them" if has_csv_quotes(quoted) else "as text, for csv would not write them so"
         logger.info("%s: quotation marks are read %s", quoted, how)
-    return Text(rows, _fingerprint(hash_files(found, names_only=streaming), names), name, found, None)
+    return Text(rows, hash_of(hash_files(found, names_only=streaming), names), name, found, None)
 
 
 def _sources(train: str | Path | Sequence[str | Path], split: str, streaming: bool) -> Any:
@@ -190,10 +191,6 @@ def from_hub(name: str, split: str, streaming: bool = False) -> Any:
     except (OSError, ValueError, RuntimeError) as error:
         problem = f"its split {split!r} cannot be downloaded from the Hub ({first_line(error)})"
         raise InputError(f"{name}: no such local file, and {problem}; check the name and the network") from error
-
-
-def _fingerprint(content: str, columns: tuple[str, ...]) -> str:
-    return hashlib.blake2b(repr((content, columns)).encode(), digest_size=16).hexdigest()
 
 
 def _content(table: Dataset | IterableDataset) -> str:

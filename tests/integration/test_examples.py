@@ -57,7 +57,7 @@ SCRIPTS = {
     "serve": "the same vectors",
     "sweep": "best of 4 trials",
 }
-"""Each script, and what it prints."""
+"""Words that each script prints."""
 NEEDS = {
     "leakage": "datasketch", "lora": "peft", "sentence_transformers_trainer": "accelerate", "sweep": "optuna",
 }  # fmt: skip

@@ -77,8 +77,12 @@ OFFLINE = "--data.train sentences.txt --data.val []"
 """For recipes whose text is on the Hub."""
 HUB = "--mteb"
 """Names tasks whose data are on the Hub alone: without a network the command ends with a sentence that says so."""
-REPLACED = {r"^(torchrun .* -m |RAY_ADDRESS=auto )sentrep": "sentrep", r"s3://bucket": "memory://bucket"}
-"""Launchers and buckets of others: what stands for them here."""
+REPLACED = {
+    r"^(torchrun .* -m |RAY_ADDRESS=auto )sentrep": "sentrep",
+    r"s3://bucket": "memory://bucket",
+    r"/shared/vectors": "shared-vectors",
+}
+"""Replacements for launchers, buckets and disks that this machine does not have."""
 ELSEWHERE = (
     "pip install",  # its extras are checked
     "hf upload",  # needs an account
@@ -225,7 +229,7 @@ class Page:
         self.printed = ""
 
     def run(self) -> None:
-        """Every block; a block of text that follows README's Python is what it prints."""
+        """Run every block. A text block after Python of README is compared with the printed text."""
         before = ""
         for language, text in blocks(self.page):
             if name := FILE.match(text):

@@ -109,7 +109,7 @@ def test_the_cache_and_streaming_are_rows(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_process_for_each_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its own peak of memory, which is below that of this process."""
+    """Each process reports its own peak of memory, which is lower than the peak of this process."""
     harness, machine = (module(name, monkeypatch) for name in ("harness", "machine"))
     measure = 'lambda job: {"process": os.getpid(), "sentences_per_second": len(job.variant)}'
     (tmp_path / "bench.py").write_text(f"import os, harness\nharness.worker({measure})\n")

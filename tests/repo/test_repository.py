@@ -1,4 +1,4 @@
-"""The rules of the house that a machine can check (CONTRIBUTING.md), beside those of `make lint`.
+"""Rules of CONTRIBUTING.md that `make lint` does not check.
 
 Each test checks one rule and lists every offender with its file and line.
 """
@@ -51,7 +51,7 @@ def nodes() -> Iterator[tuple[str, ast.AST]]:
 
 
 def imported() -> Iterator[tuple[str, str]]:
-    """What is imported, wherever the statement stands: its place and the dotted name."""
+    """All imports, also within functions: the place and the dotted name of each."""
     for place, node in nodes():
         if isinstance(node, ast.Import | ast.ImportFrom):
             module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""

@@ -56,6 +56,9 @@ def test_the_default_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     ("words", "says"),
     [
         (["--sets", "mine.csv", "./mine.csv"], "mine are listed twice"),
+        (["--sets", "[]"], "no set to score"),
+        (["--suite", "transfer", "--sets", "[]"], "no set to score"),
+        (["--mteb", "[]"], "no set to score"),
         (["--suite", "transfer", "--columns", "[a,b]"], "--columns belong to files of sts"),
         (["--mteb", "STS12", "--sets", "mine.csv"], "leave out --suite and --sets"),
         (["--suite", "transfer", "--sets", "mr"], "no MR in it for mr; give the folder that contains MR"),

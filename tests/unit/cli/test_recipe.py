@@ -43,7 +43,7 @@ MERGED: dict[str, tuple[Any, Any, Any]] = {
     "the user's class over torch's": (ADAMW, "my.AdamW", {"class_path": "my.AdamW"}),
     "the user's class with an argument": (ADAMW, plugin("my.AdamW", c=1), plugin("my.AdamW", c=1)),
 }
-"""A value, another value that is laid over it, and the result."""
+"""A value, a second value that overrides it, and the merged value."""
 
 
 @pytest.mark.parametrize("case", MERGED)

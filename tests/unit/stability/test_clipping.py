@@ -65,7 +65,7 @@ def test_a_fused_optimiser_is_clipped_like_any_other(algorithm: str, limit: floa
 
 
 def test_the_gradient_that_awp_steps_with_is_clipped() -> None:
-    """The one at w + ε, as the HF Trainer clips it; ε is what it is without clipping, and the base may be fused.
+    """The gradient at w + ε is clipped, as in the HF Trainer. ε is not, and the base optimiser may be fused.
 
     `test_training` has SAM, accumulation included.
     """
